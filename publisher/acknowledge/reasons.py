@@ -7,17 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from publisher.acknowledge.status_letters import (
     BIT_OF,
     NONE,
     STATUS_OF_BIT,
-    Ids,
     LaneLetters,
     RefusedDocuments,
-    fingerprints_in,
-    has_record_id,
     status_windows,
 )
 from publisher.model.change import Reason, Status
@@ -37,9 +33,7 @@ class StatusReason(NamedTuple):
     """Fingerprint of the record's row."""
 
 
-_COLUMNS = [
-    *("part", "high", "schema", "table", "reason", "document", "detail", "raw", "fingerprint"),
-]
+_COLUMNS = ["high", "schema", "table", "reason", "document", "detail", "raw"]
 
 
 def status_reasons(
@@ -70,57 +64,33 @@ def rejected_ids(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
     The id is ``None`` if it is not an integer at all.
     """
     for lane in lanes:
-        for group in lane.groups:
-            bits = lane.bits[group.rows]
-            if not (bits == BIT_OF[Status.ERROR]).any():
-                continue
-            places = np.flatnonzero(
-                (bits == BIT_OF[Status.ERROR]) & ~has_record_id(lane.read(group, ["part"]))
-            )
-            if len(places):
-                table = lane.read(group, ["raw", "fingerprint"]).take(pa.array(places))
-                ids = map(written_id, table["raw"].to_pylist())
-                yield from zip(ids, fingerprints_in(table).tolist(), strict=True)
+        rows = np.flatnonzero((lane.bits == BIT_OF[Status.ERROR]) & ~lane.has_id)
+        for row, record in lane.read(rows, ["raw"]):
+            yield written_id(record["raw"]), int(lane.fingerprints[row])
 
 
 def _reasons_of_lane(
     lane: LaneLetters, refused: RefusedDocuments, selected_bits: int
 ) -> Iterator[StatusReason]:
-    by = _superseders(lane, selected_bits)
-    for group in lane.groups:
-        bits = lane.bits[group.rows]
-        places = np.flatnonzero((bits & selected_bits) != NONE)
-        if not len(places):
-            continue
-        table = lane.read(group, _COLUMNS)
-        table = table.append_column("has_id", pa.array(has_record_id(table)))
-        entries = table.take(pa.array(places)).to_pylist()
-        for place, entry in zip(places.tolist(), entries, strict=True):
-            yield _reason(lane, group.rows.start + place, int(bits[place]), entry, by, refused)
-
-
-def _reason(
-    lane: LaneLetters,
-    row: int,
-    bits: int,
-    entry: dict[str, Any],
-    superseders: dict[int, dict[str, Any]],
-    refused: RefusedDocuments,
-) -> StatusReason:
-    superseder = superseders.get(row)
-    cause = superseder or entry
-    reason, detail = _cause(cause, refused.get((lane.lane, cause["document"])))
-    if superseder is not None:
-        detail = f"superseded by record {superseder['high']} ({entry['reason']}): {detail}"
-    return StatusReason(
-        record_id=entry["high"] if entry["has_id"] else written_id(entry["raw"]),
-        status=STATUS_OF_BIT[bits],
-        reason=reason,
-        detail=detail,
-        schema=entry["schema"],
-        table=entry["table"],
-        fingerprint=entry["fingerprint"],
-    )
+    is_selected = (lane.bits & selected_bits) != NONE
+    is_superseded = is_selected[lane.superseded] & (lane.by >= 0)
+    by = lane.by[is_superseded]
+    causes = dict(lane.read(np.unique(by), ["high", "reason", "document", "detail"]))
+    superseders = dict(zip(lane.superseded[is_superseded].tolist(), by.tolist(), strict=True))
+    for row, entry in lane.read(np.flatnonzero(is_selected), _COLUMNS):
+        cause = causes[superseders[row]] if row in superseders else entry
+        reason, detail = _cause(cause, refused.get((lane.lane, cause["document"])))
+        if cause is not entry:
+            detail = f"superseded by record {cause['high']} ({entry['reason']}): {detail}"
+        yield StatusReason(
+            record_id=entry["high"] if lane.has_id[row] else written_id(entry["raw"]),
+            status=STATUS_OF_BIT[int(lane.bits[row])],
+            reason=reason,
+            detail=detail,
+            schema=entry["schema"],
+            table=entry["table"],
+            fingerprint=int(lane.fingerprints[row]),
+        )
 
 
 def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str, str]:
@@ -137,28 +107,3 @@ def written_id(raw: str | None) -> int | None:
     except (ValueError, TypeError):
         return None
     return number if -(1 << 63) <= number < 1 << 63 else None
-
-
-def _superseders(lane: LaneLetters, selected_bits: int) -> dict[int, dict[str, Any]]:
-    """For each superseded row with a selected status, the record that superseded it."""
-    is_selected = (lane.bits[lane.superseded] & selected_bits) != NONE
-    superseded, by = lane.superseded[is_selected], lane.by[is_selected]
-    is_in_lane = by >= 0
-    superseded, by = superseded[is_in_lane], by[is_in_lane]
-    if not len(by):
-        return {}
-    records = dict(_records(lane, np.unique(by)))
-    return {
-        row: records[number] for row, number in zip(superseded.tolist(), by.tolist(), strict=True)
-    }
-
-
-def _records(lane: LaneLetters, rows: Ids) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Reads the records at these rows, which are sorted."""
-    for group in lane.groups:
-        low, high = np.searchsorted(rows, (group.rows.start, group.rows.stop))
-        if low == high:
-            continue
-        table = lane.read(group, ["high", "reason", "document", "detail"])
-        records = table.take(pa.array(rows[low:high] - group.rows.start))
-        yield from zip(rows[low:high].tolist(), records.to_pylist(), strict=True)

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from publisher.acknowledge.reasons import StatusReason, status_reasons
-from publisher.acknowledge.status_letters import Ids, RefusedDocuments, lanes_of, status_windows
+from publisher.acknowledge.status_letters import RefusedDocuments, lanes_of, status_windows
 from publisher.acknowledge.write_status import log_table, no_lease
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
+from publisher.model.arrays import Int64Array
 from publisher.model.change import Status
 from publisher.sources.event_log.options import EventLogOptions
 
@@ -75,15 +76,15 @@ class RetryReport:
 class FailedRecords(NamedTuple):
     """The selected failed records, and the reasons of all failed records."""
 
-    ids: Ids
-    fingerprints: Ids | None
+    ids: Int64Array
+    fingerprints: Int64Array | None
     """``None`` for ids that a user has named."""
     reasons: frozenset[str]
 
 
 def select_failed_records(runs: Iterable[RecordedRun], selection: RetrySelection) -> FailedRecords:
     """Selects records that failed in the last run that read them; ``runs`` begin with the oldest."""
-    ids: Ids = np.empty(0, np.int64)
+    ids: Int64Array = np.empty(0, np.int64)
     fingerprints: set[int] = set()
     reasons: set[str] = set()
     for run in runs:

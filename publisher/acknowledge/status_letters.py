@@ -4,19 +4,18 @@ S published, W nothing to publish, E rejected, F permanently refused by the sink
 status); a superseded record has the status of its superseding record.  Held records stay N; records that were
 ignored because of their status keep that status.
 
-Works by the column: memory holds one byte for each record of the ledger and the ids of one window.
+Works by the column: memory holds about 20 bytes for each record of the ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,14 +25,17 @@ from publisher.errors import FatalError
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
+from publisher.model.arrays import (
+    ByteArray,
+    Int64Array,
+    begins_island,
+    booleans,
+    integers,
+)
 from publisher.model.change import STATUS_OF, Outcome, Reason, Status
 
-Ids = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
-
 WINDOW = 1 << 20
-"""Number of records whose ids are sorted together."""
+"""Number of records whose letters are written together."""
 
 NONE = 0
 BIT_OF = {status: 1 << place for place, status in enumerate(Status)}
@@ -44,17 +46,14 @@ _N, _S, _W, _E, _F = BIT_OF.values()
 _BIT_OF_OUTCOME = np.zeros(8, np.uint8)
 _BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.values()]
 _UNCHANGED = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
-_COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document"]
+_COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document", "fingerprint"]
 _REPEATING = ["part", "reason"]
-_PROGRESS = ["source", "part", "high", "outcome"]
-_SMALL = 10_000
-"""Maximum records of a lane whose columns are read at once and kept."""
 
 
 def _letter_of(bits: int) -> int:
     """The letter of a row with these records, as ASCII code; 0 for a row that stays as it is.
 
-    Ids are unique by the log's definition.  If they are not, rows of one id cannot be told apart and
+    Int64Array are unique by the log's definition.  If they are not, rows of one id cannot be told apart and
     get one letter: the gravest of F and E, else S before W.  A held row makes all rows of its id wait.
     If one of them was published, it would be published again at each poll, so that is an error.
     """
@@ -74,11 +73,11 @@ _LETTERS = np.array([_letter_of(bits) for bits in range(32)], np.uint8)
 class StatusWindow:
     """Record ids, sorted and unique, and the letter of each as ASCII code."""
 
-    ids: Ids
-    letters: Codes
-    contradictory: Ids
-    """Ids that got E because one of their records was published and another is held."""
-    fingerprints: Ids
+    ids: Int64Array
+    letters: ByteArray
+    contradictory: Int64Array
+    """Int64Array that got E because one of their records was published and another is held."""
+    fingerprints: Int64Array
     """Fingerprints of all rows of these ids, sorted."""
 
 
@@ -99,21 +98,6 @@ class ReadProgress(NamedTuple):
     late: int = 0
     """Number of published records with ids below the greatest that an earlier run had read."""
 
-    def add(self, other: ReadProgress) -> ReadProgress:
-        """Joins the progress in parts of a source."""
-        return ReadProgress(max(self.greatest, other.greatest), self.late + other.late)
-
-
-class RowGroup(NamedTuple):
-    """A row group of a decisions file: number, rows in the lane, least and greatest id."""
-
-    number: int
-    rows: slice
-    least: int
-    greatest: int
-    source: int | None
-    """The source of its records, if the statistics show that there is only one and all have a record id."""
-
 
 class LaneLetters:
     """The letters of one lane's records of one source.
@@ -127,48 +111,31 @@ class LaneLetters:
     ) -> None:
         """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
-        self._source = source
-        self._refused = np.array(sorted(refused), np.int64)
         self.lane = lane
-        self.file = _open_decisions(root, lane)
-        self._kept: pa.Table | None = None
-        self.groups: list[RowGroup] = list(_groups(self.file.metadata))
-        self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
+        self._file = _open_decisions(root, lane)
+        table = self._file.read(_COLUMNS, use_threads=False)
+        outcomes, of_source = integers(table["outcome"]), integers(table["source"]) == source
+        self.ids: Int64Array = integers(table["high"])
+        self.has_id = booleans(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
+        """Flags the records with a record id; the others have a place in the input instead."""
+        self.fingerprints: Int64Array = integers(table["fingerprint"])
+        """The fingerprints of records; 0 for those without."""
+        self.bits: ByteArray = _BIT_OF_OUTCOME[outcomes]
         """Status bit of each record of the lane; ``NONE`` for records of other sources."""
-        self.superseded: Ids = np.empty(0, np.int64)
+        is_unchanged = booleans(pc.is_in(table["reason"], value_set=_UNCHANGED))
+        self.bits[~of_source | (is_unchanged & (outcomes == Outcome.IGNORED))] = NONE
+        if refused:
+            is_refused = np.isin(integers(table["document"]), np.array(sorted(refused), np.int64))
+            self.bits[is_refused & (self.bits == _S)] = _F
+        self.superseded = np.flatnonzero(of_source & (outcomes == Outcome.SUPERSEDED))
         """Rows of the superseded records."""
-        self.by: Ids = np.empty(0, np.int64)
+        self.by: Int64Array = integers(table["by"])[self.superseded]
         """Rows of the records that superseded them; -1 for a record that is not in the lane."""
-        self.progress = ReadProgress()
-        self._fill(behind)
-
-    def read(self, group: RowGroup, columns: list[str]) -> pa.Table:
-        """Reads columns of a row group; the columns of a small lane only once."""
-        if self.file.metadata.num_rows <= _SMALL and {*columns} <= {*_COLUMNS, "fingerprint"}:
-            if self._kept is None:
-                self._kept = self.file.read([*_COLUMNS, "fingerprint"], use_threads=False)
-            return self._kept.slice(group.rows.start, group.rows.stop - group.rows.start)
-        return self.file.read_row_group(group.number, columns=columns, use_threads=False)
-
-    def _fill(self, behind: int) -> None:
-        superseded, by = [], []
-        for group in self.groups:
-            table = self.read(group, _COLUMNS)
-            outcomes = array_of(table["outcome"])
-            bits = _BIT_OF_OUTCOME[outcomes]
-            is_unchanged = pc.is_in(table["reason"], value_set=_UNCHANGED)
-            of_source = array_of(table["source"]) == self._source
-            bits[~of_source | (flags(is_unchanged) & (outcomes == Outcome.IGNORED))] = NONE
-            if len(self._refused):
-                bits[np.isin(array_of(table["document"]), self._refused) & (bits == _S)] = _F
-            self.bits[group.rows] = bits
-            rows = np.flatnonzero(of_source & (outcomes == Outcome.SUPERSEDED))
-            superseded.append(rows + group.rows.start)
-            by.append(array_of(table["by"])[rows])
-            self.progress = self.progress.add(_progress_in(table, self._source, behind))
-        if superseded:
-            self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
         self._resolve_superseded_records()
+        ids = self.ids[of_source & self.has_id]
+        published = self.ids[of_source & self.has_id & (outcomes == Outcome.PUBLISHED)]
+        late = int(np.count_nonzero(published < behind))
+        self.progress = ReadProgress(int(ids.max(initial=0)), late)
 
     def _resolve_superseded_records(self) -> None:
         """Gives superseded records the bits of their superseders; S if there is none."""
@@ -181,6 +148,18 @@ class LaneLetters:
             if len(remaining) == len(unresolved):
                 return  # the superseders have no status
             unresolved = remaining
+
+    def read(self, rows: Int64Array, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Reads columns of the records in these rows, which are sorted."""
+        if not len(rows):
+            return
+        first = 0
+        for batch in self._file.iter_batches(columns=columns, use_threads=False):
+            low, high = np.searchsorted(rows, (first, first + batch.num_rows))
+            if low < high:
+                records = batch.take(pa.array(rows[low:high] - first)).to_pylist()
+                yield from zip(rows[low:high].tolist(), records, strict=True)
+            first += batch.num_rows
 
 
 def lanes_of(
@@ -200,30 +179,11 @@ def lanes_of(
     ]
 
 
-def join_progress(parts: Iterable[ReadProgress]) -> ReadProgress:
+def join_progress(lanes: Sequence[LaneLetters]) -> ReadProgress:
     """Joins the progress of a run in the lanes of a source."""
-    return reduce(ReadProgress.add, parts, ReadProgress())
-
-
-def read_progress(root: Path, lane: int, source: int, behind: int) -> ReadProgress:
-    """Reads the progress of a run in a source from one lane; see ``LaneLetters``.
-
-    Reads no records if the statistics of the file show that none of them is late.
-
-    Raises:
-        FatalError: A file of the ledger is missing or damaged.
-    """
-    with _open_decisions(root, lane) as file:
-        return join_progress(
-            ReadProgress(group.greatest)
-            if group.source == source and group.least >= behind
-            else _progress_in(
-                file.read_row_group(group.number, columns=_PROGRESS, use_threads=False),
-                source,
-                behind,
-            )
-            for group in _groups(file.metadata)
-        )
+    parts = [lane.progress for lane in lanes]
+    greatest = max((part.greatest for part in parts), default=0)
+    return ReadProgress(greatest, sum(part.late for part in parts))
 
 
 def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
@@ -237,135 +197,31 @@ def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
         ) from error
 
 
-def _progress_in(table: pa.Table, source: int, behind: int) -> ReadProgress:
-    ids = array_of(table["high"])
-    of_source = (array_of(table["source"]) == source) & has_record_id(table)
-    published = array_of(table["outcome"]) == Outcome.PUBLISHED
-    late = int(np.count_nonzero(of_source & published & (ids < behind)))
-    return ReadProgress(int(ids[of_source].max(initial=0)), late)
-
-
-def status_windows(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
+def status_windows(lanes: Sequence[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
     """Yields the letters by record id, in windows of about ``window`` records, sorted over all windows.
 
     Omits records whose id is not a positive number; ``rejected_ids`` yields them.
     """
-    ends = _ends(lanes, window)
-    for low, high in zip([None, *ends], [*ends, None], strict=True):
-        requests = [request for lane in lanes for request in _requests(lane, low, high)]
-        if not requests:
-            continue
-        ids = np.concatenate([request.ids for request in requests])
-        bits = np.concatenate([request.bits for request in requests])
-        fingerprints = np.sort(np.concatenate([request.fingerprints for request in requests]))
-        merged = _merge(ids, bits, fingerprints)
-        if len(merged.ids):
-            yield merged
-
-
-def _merge(ids: Ids, bits: Codes, fingerprints: Ids) -> StatusWindow:
-    """Gives each id one letter and removes ids whose rows stay as they are."""
-    if not len(ids):
-        return StatusWindow(ids, bits, ids, fingerprints)
+    chosen = [(lane.bits != NONE) & lane.has_id for lane in lanes]
+    pairs = [*zip(lanes, chosen, strict=True)]
+    ids: Int64Array = np.concatenate([lane.ids[rows] for lane, rows in pairs])
     order = np.argsort(ids, kind="stable")
-    ids, bits = ids[order], bits[order]
-    firsts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
-    if len(firsts) < len(ids):
-        ids, bits = ids[firsts], np.bitwise_or.reduceat(bits, firsts)
+    ids = ids[order]
+    bits = np.concatenate([lane.bits[rows] for lane, rows in pairs])[order]
+    fingerprints = np.concatenate([lane.fingerprints[rows] for lane, rows in pairs])[order]
+    cuts = np.searchsorted(ids, ids[window::window])  # the records of one id stay together
+    for low, high in pairwise([0, *cuts.tolist(), len(ids)]):
+        if low < high:
+            merged = _merge(ids[low:high], bits[low:high], np.sort(fingerprints[low:high]))
+            if len(merged.ids):
+                yield merged
+
+
+def _merge(ids: Int64Array, bits: ByteArray, fingerprints: Int64Array) -> StatusWindow:
+    """Gives each of the sorted ids one letter, and removes ids whose rows stay as they are."""
+    firsts = np.flatnonzero(begins_island(ids))
+    ids, bits = ids[firsts], np.bitwise_or.reduceat(bits, firsts)
     letters = _LETTERS[bits]
     changes = letters != 0
     contradictory = ids[(bits & (_S | _E | _F | _N)) == _S | _N]
-    if not changes.all():
-        ids, letters = ids[changes], letters[changes]
-    return StatusWindow(ids, letters, contradictory, fingerprints)
-
-
-class _Requests(NamedTuple):
-    """Ids, status bits and fingerprints of records that have a status."""
-
-    ids: Ids
-    bits: Codes
-    fingerprints: Ids
-
-
-def _requests(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[_Requests]:
-    """Reads the records with ids in [low, high) that have a status."""
-    for group in lane.groups:
-        if (high is not None and group.least >= high) or (low is not None and group.greatest < low):
-            continue
-        table = lane.read(group, ["part", "high", "fingerprint"])
-        ids, fingerprints = array_of(table["high"]), fingerprints_in(table)
-        bits = lane.bits[group.rows]
-        selected = (bits != NONE) & has_record_id(table)
-        if low is not None:
-            selected &= ids >= low
-        if high is not None:
-            selected &= ids < high
-        yield _Requests(ids[selected], bits[selected], fingerprints[selected])
-
-
-_SAMPLES = 16
-_ANY = (-(1 << 63), (1 << 63) - 1)
-
-
-def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
-    """Record ids between the windows, estimated from the least and greatest ids of row groups."""
-    samples: list[Ids] = []
-    weights: list[npt.NDArray[np.float64]] = []
-    for lane in lanes:
-        for group in lane.groups:
-            rows, least, greatest = group.rows.stop - group.rows.start, group.least, group.greatest
-            # with integers: floating-point numbers cannot represent the largest ids
-            step = (greatest - least) // (_SAMPLES - 1)
-            samples.append(np.array([*range(least, greatest, step or 1)][:_SAMPLES] or [greatest]))
-            weights.append(np.full(len(samples[-1]), rows / len(samples[-1])))
-    if not samples:
-        return []
-    places = np.concatenate(samples)
-    order = np.argsort(places)
-    counted = np.cumsum(np.concatenate(weights)[order])
-    cuts = np.arange(window, counted[-1], window)
-    return np.unique(places[order][np.searchsorted(counted, cuts)]).tolist()  # type: ignore[no-any-return]
-
-
-def _groups(metadata: Any) -> Iterator[RowGroup]:
-    """The row groups of a decisions file."""
-    paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
-    high, source, part = map(paths.index, ("high", "source", "part"))
-    first = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        rows = slice(first, first + group.num_rows)
-        least, greatest = _limits(group.column(high).statistics) or _ANY
-        sources, parts = (_limits(group.column(leaf).statistics) for leaf in (source, part))
-        is_single = sources is not None and sources[0] == sources[1] and parts == ("", "")
-        yield RowGroup(number, rows, least, greatest, sources[0] if sources and is_single else None)
-        first = rows.stop
-
-
-def _limits(statistics: Any) -> tuple[Any, Any] | None:
-    """The least and greatest value of a column in a row group; ``None`` if they are not stored."""
-    is_stored = statistics is not None and statistics.has_min_max
-    return (statistics.min, statistics.max) if is_stored else None
-
-
-def has_record_id(table: pa.Table) -> Flags:
-    """Flags the records with a record id; the others have a place in the input instead."""
-    return flags(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
-
-
-def fingerprints_in(table: pa.Table) -> Ids:
-    """The fingerprints of records; 0 for those without."""
-    fingerprints: Ids = array_of(pc.fill_null(table["fingerprint"], 0))
-    return fingerprints
-
-
-def array_of(column: pa.ChunkedArray) -> Any:
-    """Converts a column without nulls to a NumPy array."""
-    return column.combine_chunks().to_numpy(zero_copy_only=False)
-
-
-def flags(column: pa.ChunkedArray) -> Flags:
-    """Converts a boolean column to a NumPy array; null becomes false."""
-    values: Flags = array_of(pc.fill_null(column, False))
-    return values
+    return StatusWindow(ids[changes], letters[changes], contradictory, fingerprints)

@@ -19,15 +19,12 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace
 from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import (
-    Codes,
-    Ids,
     LaneLetters,
     ReadProgress,
     RefusedDocuments,
     StatusWindow,
     join_progress,
     lanes_of,
-    read_progress,
     status_windows,
 )
 from publisher.console import Phase, Progress
@@ -38,6 +35,7 @@ from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
+from publisher.model.arrays import ByteArray, Int64Array
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -112,7 +110,7 @@ def acknowledge(
             sums = _count_letters(lanes)
         if sums.letters.get(Status.SUCCESS):
             run_post_polling(served, options.post_polling_statements, check_lease)
-    return replace(sums, reasons=reasons, progress=join_progress(lane.progress for lane in lanes))
+    return replace(sums, reasons=reasons, progress=join_progress(lanes))
 
 
 def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
@@ -125,13 +123,6 @@ def log_table(database: Database, table: str, options: EventLogOptions) -> LogTa
     status = column_of(relation, written_name("status"), database)
     check = RowCheck((record_id, *others), fingerprints_of, text_of)
     return LogTable(relation, record_id, status, check)
-
-
-def read_progress_of(ledger_run: LedgerRun, manifest: Manifest, source: int) -> ReadProgress:
-    """The progress of a run in a source, from its ledger alone."""
-    behind = manifest.behind.get(manifest.sources[source].name, 0)
-    lanes = range(manifest.lanes)
-    return join_progress(read_progress(ledger_run.place, lane, source, behind) for lane in lanes)
 
 
 def letters_of(
@@ -172,7 +163,7 @@ def _status_writers(
 def _write_window(window: StatusWindow, writers: Sequence[StatusWriter]) -> Counter[str]:
     """Writes the letters of a window; each writer changes its own range of ids in its own thread."""
 
-    def write(writer: StatusWriter, ids: Ids, letters: Codes) -> Counter[str]:
+    def write(writer: StatusWriter, ids: Int64Array, letters: ByteArray) -> Counter[str]:
         return writer.write(ids, letters, window.fingerprints)
 
     shares = [np.array_split(part, len(writers)) for part in (window.ids, window.letters)]
@@ -214,7 +205,7 @@ def _count_letters(lanes: list[LaneLetters]) -> AcknowledgeReport:
     return AcknowledgeReport(letters)
 
 
-def _by_letter(letters: Codes) -> Counter[str]:
+def _by_letter(letters: ByteArray) -> Counter[str]:
     counts = np.bincount(letters)
     return Counter({chr(code): int(counts[code]) for code in np.flatnonzero(counts)})
 

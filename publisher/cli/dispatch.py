@@ -38,12 +38,10 @@ def dispatch(
     """
     from publisher.cli.progress import show_progress
     from publisher.runs.replay import dispatch as run_dispatch
-    from publisher.runs.replay import rehearse_dispatch
 
     settings = parameters.load_settings(config, engine=engine)
-    if dry_run:
-        show(rehearse_dispatch(ledger, target, settings, again=again), json_, None)
-        return
     with show_progress() as progress:
-        report = run_dispatch(ledger, target, settings, again=again, progress=progress)
+        report = run_dispatch(
+            ledger, target, settings, again=again, progress=progress, dry_run=dry_run
+        )
     show(report, json_, None)

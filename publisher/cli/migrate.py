@@ -61,7 +61,6 @@ def migrate(
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.migrate import migrate as run_migration
-    from publisher.runs.migrate import rehearse_migration
     from publisher.sources.migration import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
@@ -69,8 +68,8 @@ def migrate(
         raise click.UsageError("--where: write COLUMN=VALUE")
     settings = load_to_publish(config, Overrides(**overrides))
     with show_progress() as progress:
-        run = rehearse_migration if dry_run else run_migration
-        report = run(
-            settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
+        migration = Migration(tables, tuple(pairs), keys)
+        report = run_migration(
+            settings, migration, name, now=now, progress=progress, dry_run=dry_run
         )
     show(report, json_, settings.allowed_rejects(0))

@@ -39,10 +39,8 @@ def recover(
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.recover import recover as run_recovery
-    from publisher.runs.recover import rehearse_recovery
 
     settings = load_to_publish(config, Overrides(ledger=ledger, engine=engine))
     with show_progress() as progress:
-        run = rehearse_recovery if dry_run else run_recovery
-        report = run(settings, now=now, progress=progress)
+        report = run_recovery(settings, now=now, progress=progress, dry_run=dry_run)
     show(report, json_, settings.allowed_rejects(0))

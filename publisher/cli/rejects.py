@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import ChainMap
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,7 +17,8 @@ from publisher.cli.print_report import echo, echo_json, echo_notes, show
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
+    from publisher.reports.rejects import RejectGroup, RejectSelection
+    from publisher.runs.rejects import RejectedRecord
 
 _LONGEST = 200
 
@@ -131,12 +131,9 @@ class _Reading:
 
     def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
         """Reads those that are selected, with all others of their transactions."""
-        from publisher.ledger.read import scan_runs
         from publisher.reports.rejects import read_to_export
-        from publisher.runs.known_rejects import read_known_rejects
 
-        known = [read_known_rejects(scan_runs(path)) for path in self.directories]
-        return read_to_export(self.records, selection, dict(ChainMap(*known)))
+        return read_to_export(self.directories, selection, self.requeued)
 
 
 def _reading(ledgers: tuple[Path, ...], config: Path | None, ledger: Path | None) -> _Reading:
@@ -170,7 +167,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     """Publishes corrected records."""
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.retry_rejects import read_corrections, rehearse_retry, retry_rejects
+    from publisher.runs.retry import read_corrections, retry_rejects
 
     if config is None:
         raise UsageError("--retry publishes with a job: name its job file with -c")
@@ -178,8 +175,14 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     settings = load_to_publish(config, overrides)
     corrections = read_corrections(corrected)
     with show_progress() as progress:
-        run = rehearse_retry if others["dry_run"] else retry_rejects
-        report = run(settings, corrections, job_file=config, now=others["now"], progress=progress)
+        report = retry_rejects(
+            settings,
+            corrections,
+            job_file=config,
+            now=others["now"],
+            progress=progress,
+            dry_run=others["dry_run"],
+        )
     show(report, json_, settings.allowed_rejects(0))
 
 

@@ -138,7 +138,7 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 def _corrected(settings: Settings, source: SourceSettings) -> set[int]:
     """Reads the ids of rows whose corrected records ``rejects --retry`` has published."""
     from publisher.ledger.read import scan_kept_runs
-    from publisher.runs.settled_rejects import read_corrected_ids
+    from publisher.runs.rejects import read_corrected_ids
 
     assert source.table is not None
     return read_corrected_ids(

@@ -43,7 +43,7 @@ from publisher.reports.selectors import (
     split_association,
     wanted_for,
 )
-from publisher.runs.known_rejects import read_raw
+from publisher.runs.rejects import read_raw
 from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 

@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-
 from publisher.dispatch.refusals import refusals_in
-from publisher.ledger.read import LedgerPart, ScannedRun, scan_runs
-from publisher.ledger.retried_records import file_of, reject_id
-from publisher.model.change import Outcome, Position
-from publisher.reports.selectors import PositionTexts
-from publisher.runs.known_rejects import KnownReject, read_again
-from publisher.runs.settled_rejects import read_settled_rejects, refused_id
+from publisher.ledger.read import scan_runs
+from publisher.runs.rejects import (
+    KnownReject,
+    RejectedRecord,
+    read_again,
+    read_known_rejects,
+    read_rejected,
+    read_settled_rejects,
+    refused_id,
+)
 from publisher.sources.registry import FORMATS
-
-_COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedRecord:
-    """A rejected record, or a document that a sink refused.
-
-    ``id`` is ``None`` for a refused document; ``detail`` says what to do."""
-
-    id: str | None
-    run: str
-    source: str
-    position: str
-    file: str | None
-    reason: str
-    object: str | None
-    detail: str
-    raw: str | None
-    format: str
-    table: str | None = None
-    """The table of a live source."""
-    record_id: int | None = None
-    """The id of a row of a log, whose status may say what became of it; ``None`` for other records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,39 +71,38 @@ def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
     """
     for directory in directories:
         settled = read_settled_rejects(partial(scan_runs, directory))
-        refused_in: set[str] = set()
-        for part in scan_runs(directory):
-            yield from _read_rejects(part, settled)
-            yield from _read_refusals(part, refused_in, settled)
+        for reject in read_rejected(scan_runs(directory)):
+            if reject.record.id not in settled:
+                yield reject.record
+        yield from _read_refusals(directory, settled)
 
 
 def read_to_export(
-    read: Callable[[], Iterator[RejectedRecord]],
-    selection: RejectSelection,
-    known: Mapping[str, KnownReject],
+    directories: Sequence[Path], selection: RejectSelection, requeued: Container[str | None]
 ) -> Iterator[RejectedRecord]:
     """Yields the selected records as they were in their source, and all others of their transactions, which
-    are published as a whole."""
-    present, selected = set[str | None](), set[str | None]()
-    for record in read():  # a record may be there once in each lane
-        present.add(record.id)
-        if selection.matches(record):
-            selected.add(record.id)
-    known = {name: reject for name, reject in known.items() if name in present}
-    groups = {reject.group for name, reject in known.items() if name in selected} - {None}
+    are published as a whole; leaves ``requeued`` records out."""
+    present: dict[str, KnownReject] = {}
+    refusals: list[RejectedRecord] = []
+    for directory in directories:
+        settled = read_settled_rejects(partial(scan_runs, directory))
+        present |= {
+            name: reject
+            for name, reject in read_known_rejects(scan_runs(directory)).items()
+            if name not in settled and name not in requeued
+        }
+        refusals += filter(selection.matches, _read_refusals(directory, settled))
+    selected = {name for name, reject in present.items() if selection.matches(reject.record)}
+    groups = {present[name].group for name in selected} - {None}
     chosen = {
-        name: reject for name, reject in known.items() if name in selected or reject.group in groups
+        name: reject
+        for name, reject in present.items()
+        if name in selected or reject.group in groups
     }
     raws = read_again({name: reject for name, reject in chosen.items() if reject.is_change})
-    written: set[str] = set()
-    for record in read():
-        reject = chosen.get(record.id or "")
-        if record.id in written or (reject is None and not selection.matches(record)):
-            continue
-        written |= {record.id} if record.id is not None else set()
-        if reject is not None and reject.is_change:
-            record = replace(record, raw=raws.get(record.id or ""))  # noqa: PLW2901
-        yield record
+    for name, reject in chosen.items():
+        yield replace(reject.record, raw=raws.get(name)) if reject.is_change else reject.record
+    yield from refusals
 
 
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
@@ -140,46 +117,10 @@ def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
 
 
-def _read_rejects(part: LedgerPart, settled: Container[str]) -> Iterator[RejectedRecord]:
-    rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
-    positions = PositionTexts(part.runs)
-    seen: set[tuple[int, int, int]] = set()
-    for batch in rejected.to_batches(1_000):
-        for entry in batch.to_pylist():
-            place = entry["run"], entry["split"], entry["row"]
-            if place in seen:  # a record may give several changes
-                continue
-            seen.add(place)
-            record = _record(part.runs[entry["run"]], entry, positions.of(entry))
-            if record.id not in settled:
-                yield record
-
-
-def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> RejectedRecord:
-    source = run.manifest.sources[entry["source"]]
-    name = reject_id(run.manifest.run, entry["split"], entry["row"])
-    has_id = FORMATS[source.format].has_status and not entry["part"]
-    return RejectedRecord(
-        id=name,
-        run=run.manifest.run,
-        source=source.name,
-        position=position,
-        file=file_of(source, entry["split"]),
-        reason=entry["reason"],
-        object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,
-        detail=entry["detail"] or "",
-        raw=entry["raw"],
-        format=source.format,
-        table=source.table,
-        record_id=entry["high"] if has_id else None,
-    )
-
-
-def _read_refusals(
-    part: LedgerPart, seen: set[str], settled: Container[str]
-) -> Iterator[RejectedRecord]:
+def _read_refusals(directory: Path, settled: Container[str]) -> Iterator[RejectedRecord]:
     """The documents that sinks refused; a run with several parts is read once."""
-    for run in part.runs:
+    seen: set[str] = set()
+    for run in (run for part in scan_runs(directory) for run in part.runs):
         if run.manifest.run in seen:
             continue
         seen.add(run.manifest.run)

@@ -15,6 +15,7 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace, WrongTableError, find_log, log_of_same_name
 from publisher.acknowledge.status_letters import (
     RefusedDocuments,
+    join_progress,
     refused_documents,
     status_windows,
 )
@@ -22,7 +23,6 @@ from publisher.acknowledge.write_status import (
     WritingHooks,
     deleted_letters,
     letters_of,
-    read_progress_of,
 )
 from publisher.acknowledge.write_status import acknowledge as acknowledge_rows
 from publisher.config.settings import Settings, SourceSettings
@@ -161,7 +161,7 @@ def write_statuses(
         if not has_status(entry):
             continue
         if not options.writes:
-            progress = read_progress_of(ledger_run, manifest, number)
+            progress = join_progress(letters_of(ledger_run, manifest, number, refused))
         else:
             try:
                 log = _find_log(manifest, number, places, wrong_table, statuses.notes)

@@ -25,6 +25,7 @@ from publisher.ledger.conservation import NOTHING_NEW, RunReport, empty_report, 
 from publisher.ledger.instance import Epoch
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest, RetriedRecord
+from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Poll
 from publisher.runs.following import describe_follower, is_followed
@@ -107,22 +108,21 @@ class Job:
 
         No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
-        from publisher.runs.run import find_sent, send
-
         self._finish_step()
-        reports = []
         with self._guard():
             for run in self.ledger.discard_incomplete(self.epoch):
                 self.sink.discard(run)
-            for ledger_run, manifest in self.ledger.unsent_runs():
-                ledger_run.write_files(manifest)
-                dispatcher = self.sink.dispatcher(manifest.run)
-                act = find_sent if dispatcher.has_run(manifest) else send
-                sent = act(ledger_run, manifest, dispatcher)
-                note = f"run {manifest.run}, which an earlier start had planned, was sent first"
-                sent = sent._replace(report=with_notes(sent.report, [note]))
-                reports.append(self._acknowledge(sent))
-        return reports
+            return [self._finish_run(*planned) for planned in self.ledger.unsent_runs()]
+
+    def _finish_run(self, ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
+        from publisher.runs.run import find_sent, send
+
+        ledger_run.write_files(manifest)
+        dispatcher = self.sink.dispatcher(manifest.run)
+        find = find_sent if dispatcher.has_run(manifest) else send
+        sent = find(ledger_run, manifest, dispatcher)
+        note = f"run {manifest.run}, which an earlier start had planned, was sent first"
+        return self._acknowledge(sent._replace(report=with_notes(sent.report, [note])))
 
     def abandon(self, run: str) -> RunReport:
         """Ends a sent run, also if its statuses cannot be written.
@@ -161,8 +161,9 @@ class Job:
             PublisherError: See ``errors``.
         """
         with self._guard():
-            backlog = self.backlog() if backlog is None else backlog
-            if backlog.is_empty:
+            if backlog is None and not self._pending.is_surely_empty():
+                backlog = self.backlog()
+            if backlog is None or backlog.is_empty:
                 return empty_report(self.settings.name)
             return self._publish(backlog.sources, now, lanes=lanes, waiting=backlog.rows)
 

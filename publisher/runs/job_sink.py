@@ -22,10 +22,20 @@ from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-    from publisher.dispatch.kafka.recovery import Recovery
     from publisher.dispatch.kafka.session import KafkaSession
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
     from publisher.ledger.stored_states import StoredStates
+
+
+def runs_folder(settings: Settings) -> Path:
+    """The folder of the runs in a directory that is the sink of a job."""
+    assert settings.sink.path is not None  # for_publish checks it
+    return settings.sink.path.absolute() / RUNS
+
+
+def sink_name(settings: Settings) -> str:
+    """The sink of a job, as users name it."""
+    return str(settings.sink.path) if settings.sink.to == "files" else settings.kafka.target
 
 
 def refuse_foreign_progress(settings: Settings, ledger: Ledger) -> KafkaTopics | None:
@@ -41,8 +51,7 @@ def refuse_foreign_progress(settings: Settings, ledger: Ledger) -> KafkaTopics |
     """
     ledger.refuse_interrupted_recovery()
     if settings.sink.to == "files":
-        assert settings.sink.path is not None  # for_publish checks it
-        refuse_foreign_runs(settings.sink.path.absolute() / RUNS, ledger)
+        refuse_foreign_runs(runs_folder(settings), ledger)
         return None
     from publisher.dispatch.kafka.client import KafkaClients
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
@@ -64,15 +73,14 @@ def check_sink(settings: Settings, *, recovers: bool = False) -> str:
         UnreachableError: The brokers do not answer.
     """
     if settings.sink.to == "files":
-        return str(settings.sink.path)
+        return sink_name(settings)
     return read_only_kafka(settings, recovers=recovers).examine()
 
 
 def read_only_dispatcher(settings: Settings, ledger: Ledger, run: str) -> Dispatcher:
     """Returns a dispatcher for questions about a run; it has prepared and taken over nothing."""
     if settings.sink.to == "files":
-        assert settings.sink.path is not None  # for_publish checks it
-        return FileDispatcher(settings.sink.path.absolute() / RUNS / run, ledger)
+        return FileDispatcher(runs_folder(settings) / run, ledger)
     return read_only_kafka(settings)
 
 
@@ -80,19 +88,15 @@ def read_only_kafka(settings: Settings, *, recovers: bool = False) -> KafkaDispa
     """Returns a dispatcher for questions about a topic; it has taken over nothing."""
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
-    return KafkaDispatcher(
-        settings.kafka,
-        settings.name,
-        owner=settings.name,
-        lanes=settings.run.lane_count,
-        recovery=_recovery_of(settings) if recovers else None,
+    dispatcher = KafkaDispatcher(
+        settings.kafka, settings.name, owner=settings.name, lanes=settings.run.lane_count
     )
-
-
-def _recovery_of(settings: Settings) -> Recovery:
+    if not recovers:
+        return dispatcher
     from publisher.dispatch.kafka.recovery import Recovery
 
-    return Recovery({source.name: source.record_id for source in settings.sources})
+    record_ids = {source.name: source.record_id for source in settings.sources}
+    return replace(dispatcher, recovery=Recovery(record_ids))
 
 
 def stored_objects(settings: Settings, ledger: Ledger, number: int) -> StoredStates | None:
@@ -103,10 +107,9 @@ def stored_objects(settings: Settings, ledger: Ledger, number: int) -> StoredSta
         return None
     from publisher.ledger.stored_states import read_stored_states
 
-    if settings.sink.to == "files":
-        return read_stored_states(ledger, number, str(settings.sink.path), by_source=False)
-    by_source = "source" in TopicTemplate(settings.kafka.topic).fields
-    return read_stored_states(ledger, number, settings.kafka.target, by_source=by_source)
+    is_topic = settings.sink.to == "kafka"
+    by_source = is_topic and "source" in TopicTemplate(settings.kafka.topic).fields
+    return read_stored_states(ledger, number, sink_name(settings), by_source=by_source)
 
 
 @dataclass(frozen=True)
@@ -132,14 +135,13 @@ class JobSink:
     @property
     def target(self) -> str:
         """The sink, as users name it."""
-        return str(self.settings.sink.path) if self.is_files else self.kafka().target
+        return sink_name(self.settings)
 
     def directory(self, run: str) -> Path:
         """Folder for the documents of a run."""
         if not self.is_files:
             return self.ledger.run(run).root / DOCUMENTS
-        assert self.settings.sink.path is not None
-        return self.settings.sink.path.absolute() / RUNS / run
+        return runs_folder(self.settings) / run
 
     def stored_objects(self, number: int) -> StoredStates | None:
         """Reads the published states of objects before the run ``number``; ``None`` if the job keeps none.
@@ -195,18 +197,12 @@ class JobSink:
 
     def kafka(self) -> KafkaDispatcher:
         """The dispatcher of a topic."""
-        from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-
-        name = self.settings.name
-        return KafkaDispatcher(
-            self.settings.kafka,
-            job=name,
-            owner=name,
+        return replace(
+            read_only_kafka(self.settings, recovers=self.recovers),
             lanes=self.lanes,
             run_lanes=self.sending,
             check_lease=self.epoch,
             ledger=self.ledger,
-            recovery=_recovery_of(self.settings) if self.recovers else None,
             session=self._kafka_session,
         )
 

@@ -39,11 +39,12 @@ def migrate(
     *,
     now: datetime | None = None,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> RunReport:
     """Publishes rows as new, of the source ``name`` or of all sources that compare tables.
 
     Runs that an earlier start planned but did not send are sent first; if one of them was this
-    migration, nothing else is sent.
+    migration, nothing else is sent.  With ``dry_run`` nothing is published.
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
@@ -51,37 +52,23 @@ def migrate(
     """
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    if dry_run:
+        check_takeover(settings, ledger)
+        planned = _planned_run(ledger.unsent_runs(), migration)
+        if planned is not None:
+            return with_notes(report_planned_run(planned), [*unsent_notes(ledger), PLANNED_BEFORE])
+        return rehearse_sources(
+            settings, ledger, sources, RunRequest.for_sources, now=now, progress=progress
+        )
     with open_job(settings, progress) as job:
-        was_planned = _planned_run(job.ledger.unsent_runs(), migration) is not None
+        planned = _planned_run(ledger.unsent_runs(), migration)
         finished = job.finish()
-        if was_planned:
+        if planned is not None:
             return with_notes(finished[-1], [*notes_of(finished), RESUMED])
         report = job.publish_sources(sources, now)
         job.expire()
     return with_notes(report, notes_of(finished))
-
-
-def rehearse_migration(
-    settings: Settings,
-    migration: Migration,
-    name: str | None = None,
-    *,
-    now: datetime | None = None,
-    progress: Progress | None = None,
-) -> RunReport:
-    """Plans a migration after the checks of ``migrate``, and publishes nothing.
-
-    Raises as ``migrate``."""
-    settings = settings.for_publish()
-    sources = _sources(settings, migration, name)
-    ledger = Ledger(settings.ledger_folder, settings.name)
-    check_takeover(settings, ledger)
-    planned = _planned_run(ledger.unsent_runs(), migration)
-    if planned is not None:
-        return with_notes(report_planned_run(planned), [*unsent_notes(ledger), PLANNED_BEFORE])
-    return rehearse_sources(
-        settings, ledger, sources, RunRequest.for_sources, now=now, progress=progress
-    )
 
 
 def _planned_run(

@@ -4,21 +4,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
 
 from publisher.config.settings import Settings
 from publisher.console import Progress
 from publisher.dispatch.files import last_marks, refuse_foreign_runs
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.conservation import RunReport
-from publisher.ledger.job import RUNS, Ledger
+from publisher.ledger.job import Ledger
 from publisher.ledger.recovery import RECOVERY, read_recovery
 from publisher.ledger.runs import LedgerRun
 from publisher.runs.job import open_job
-from publisher.runs.job_sink import check_sink, read_only_kafka
+from publisher.runs.job_sink import check_sink, read_only_kafka, runs_folder, sink_name
 from publisher.runs.new_ids import begin_epochs
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
@@ -26,7 +26,11 @@ from publisher.runs.rehearse import rehearse_pending, report_planned_run
 
 
 def recover(
-    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> RunReport:
     """Publishes pending records to a sink that may have some of them already.
 
@@ -34,45 +38,43 @@ def recover(
     object, all documents of the object are sent again with the header ``recovered``; those of other
     objects are sent exactly once.  A directory does not show its records, and gets all pending ones again.
     Event ids are those of the lost ledger; later runs have the next epoch, because positions that only
-    the lost ledger knew may come again.  An interrupted recovery resumes.
+    the lost ledger knew may come again.  An interrupted recovery resumes.  With ``dry_run`` all is planned
+    after the same checks, and nothing published.
 
     Raises:
         UsageError: The progress of the sink fits the ledger.
         FatalError: The topic has lost records, so it does not show which records were published.
         PublisherError: See ``errors``.
     """
-    settings, ledger, lost = _check(settings)
-    if lost.identity is not None:
-        ledger.adopt_identity(lost.identity)
-        ledger.epochs().adopt(lost.epochs)
+    settings = settings.for_publish()
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    find = _lost_ledger_of_topic if settings.sink.to == "kafka" else _lost_ledger_of_files
+    last, identity, epochs = find(settings, ledger)
+    if dry_run:
+        return _rehearse(settings, ledger, now, progress)
+    if identity is not None:
+        ledger.adopt_identity(identity)
+        ledger.epochs().adopt(epochs)
     with open_job(settings, progress, recovers=True) as job:
         ledger.begin_recovery()
-        ledger.skip_to(lost.last)
-        _forget_plans(ledger)
+        ledger.skip_to(last)
+        for ledger_run, _ in ledger.unsent_runs():
+            if not _is_of_recovery(ledger_run):
+                ledger_run.forget()  # the topic may have any part of it
         finished = job.finish()
         report = finished[-1] if finished else job.run(now=now)
         if not report.has_ledger:
             job.sink.claim_tokens()
-        names = {*(source.name for source in settings.sources), *lost.epochs}
-        begin_epochs(ledger, sorted(names))
+        begin_epochs(ledger, sorted({*(source.name for source in settings.sources), *epochs}))
         ledger.end_recovery()
         job.expire()
-    return with_notes(
-        report,
-        [
-            *notes_of(finished),
-            *(_notes(ledger.run(report.run), "were") if report.has_ledger else []),
-        ],
-    )
+    notes = _notes(ledger.run(report.run), "were") if report.has_ledger else []
+    return with_notes(report, [*notes_of(finished), *notes])
 
 
-def rehearse_recovery(
-    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+def _rehearse(
+    settings: Settings, ledger: Ledger, now: datetime | None, progress: Progress | None
 ) -> RunReport:
-    """Plans a recovery after the checks of ``recover``, and publishes nothing.
-
-    Raises as ``recover``."""
-    settings, ledger, _ = _check(settings)
     check_sink(settings, recovers=True)
     planned = [
         manifest for ledger_run, manifest in ledger.unsent_runs() if _is_of_recovery(ledger_run)
@@ -80,6 +82,9 @@ def rehearse_recovery(
     if planned:
         note = f"an interrupted recovery has planned run {planned[-1].run}, which would be sent"
         return with_notes(report_planned_run(planned[-1]), [note])
+
+    def forget_objects(request: RunRequest) -> RunRequest:
+        return replace(request, objects=request.objects and request.objects.forget())
 
     def study(ledger_run: LedgerRun) -> list[str]:
         manifest = ledger_run.manifest()
@@ -89,56 +94,24 @@ def rehearse_recovery(
 
     unplanned = ledger.without_unsent_runs()
     return rehearse_pending(
-        settings, unplanned, _forget_objects, now=now, progress=progress, study=study
+        settings, unplanned, forget_objects, now=now, progress=progress, study=study
     )
 
 
-def _forget_objects(request: RunRequest) -> RunRequest:
-    return replace(request, objects=request.objects and request.objects.forget())
+LostLedger = tuple[int, str | None, Mapping[str, int]]
+"""What a sink shows of a lost ledger: the greatest number of a run, the identity, and the epochs.
 
-
-class LostLedger(NamedTuple):
-    """The facts that a sink shows of a lost ledger."""
-
-    last: int
-    """The greatest number of a run."""
-    identity: str | None
-    """``None`` if the sink shows no run, or only those of another version of the program."""
-    epochs: dict[str, int]
-
-
-def _check(settings: Settings) -> tuple[Settings, Ledger, LostLedger]:
-    """Checks that there is something to recover; returns the facts about the lost ledger, too.
-
-    Raises as ``recover``."""
-    settings = settings.for_publish()
-    ledger = Ledger(settings.ledger_folder, settings.name)
-    find = _lost_ledger_of_topic if settings.sink.to == "kafka" else _lost_ledger_of_files
-    return settings, ledger, find(settings, ledger)
-
-
-def _is_of_recovery(ledger_run: LedgerRun) -> bool:
-    return RECOVERY in ledger_run.texts()
+The identity is ``None`` if the sink shows no run, or only those of another version of the program."""
 
 
 def _lost_ledger_of_files(settings: Settings, ledger: Ledger) -> LostLedger:
-    assert settings.sink.path is not None  # for_publish checks it
-    runs = settings.sink.path.absolute() / RUNS
+    runs = runs_folder(settings)
     if not ledger.is_recovering:
         with suppress(FatalError):
             refuse_foreign_runs(runs, ledger)
-            raise _nothing_to_recover(settings, str(settings.sink.path), ledger)
+            raise _nothing_to_recover(settings, ledger)
     last, mark = last_marks(runs, ledger)
-    if mark is None:
-        return LostLedger(last, None, {})
-    return LostLedger(last, mark.identity, mark.epochs)
-
-
-def _nothing_to_recover(settings: Settings, sink: str, ledger: Ledger) -> UsageError:
-    return UsageError(
-        f"the progress of job {settings.name} in {sink} fits the ledger in {ledger.root}: there is "
-        "nothing to recover; run `xds-publisher publish`"
-    )
+    return (last, None, {}) if mark is None else (last, mark.identity, mark.epochs)
 
 
 def _lost_ledger_of_topic(settings: Settings, ledger: Ledger) -> LostLedger:
@@ -146,23 +119,25 @@ def _lost_ledger_of_topic(settings: Settings, ledger: Ledger) -> LostLedger:
 
     tokens = read_all_tokens(settings.kafka, settings.name, wait=False).values()
     if find_problem(tokens, ledger) is None and not ledger.is_recovering:
-        raise _nothing_to_recover(settings, settings.kafka.target, ledger)
+        raise _nothing_to_recover(settings, ledger)
     newest, last = None, 0
     for token in tokens:
         if (number := ledger.number_of(token.run) or 0) >= last:
             newest, last = token, number
     if newest is None or not newest.identity:
-        return LostLedger(last, None, {})
-    return LostLedger(last, newest.identity, dict(newest.epochs))
+        return last, None, {}
+    return last, newest.identity, newest.epochs
 
 
-def _forget_plans(ledger: Ledger) -> None:
-    """Discards plans of runs that were not sent completely, as the topic may have any part of them.
+def _nothing_to_recover(settings: Settings, ledger: Ledger) -> UsageError:
+    return UsageError(
+        f"the progress of job {settings.name} in {sink_name(settings)} fits the ledger in {ledger.root}: "
+        "there is nothing to recover; run `xds-publisher publish`"
+    )
 
-    Plans of a recovery remain."""
-    for ledger_run, _ in ledger.unsent_runs():
-        if not _is_of_recovery(ledger_run):
-            ledger_run.forget()
+
+def _is_of_recovery(ledger_run: LedgerRun) -> bool:
+    return RECOVERY in ledger_run.texts()
 
 
 def _notes(ledger_run: LedgerRun, were: str) -> list[str]:

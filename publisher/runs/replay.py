@@ -25,7 +25,6 @@ from publisher.errors import UsageError
 from publisher.ledger.conservation import PLANNED, RunReport
 from publisher.ledger.job import DOCUMENTS, Ledger
 from publisher.ledger.lock import lock_directory, refuse_locked_directory
-from publisher.ledger.manifest import Manifest
 from publisher.ledger.published_ids import find_origin, find_shared_positions
 from publisher.ledger.read import OF_REPLAY, find_run
 from publisher.ledger.runs import LedgerRun
@@ -122,12 +121,7 @@ def rehearse_replay(
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> RunReport:
-    """Plans a replay like ``rehearse``, and publishes nothing.
-
-    Raises:
-        UsageError: The snapshots cannot be used.
-        PublisherError: See ``errors``.
-    """
+    """Plans a replay after the checks of its input, and publishes nothing."""
     request = _request(settings, snapshots, target, window, now)
     if request.settings.documents.minimal:
         request = replace(request, objects=StoredStates("", is_complete=True))
@@ -216,83 +210,56 @@ def dispatch(
     *,
     again: bool = False,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> RunReport:
     """Sends the documents of a planned run to a further sink.  Starts no Spark for a directory.
 
-    ``settings`` configure the sending to Kafka.
+    ``settings`` configure the sending to Kafka.  With ``dry_run`` only reports what would be sent.
 
     Raises:
         UsageError: The directory has no complete run, or the target holds other documents.
     """
     with ExitStack() as stack:
         found = find_run(directory)
-        if found.ledger is None:  # a replay into this directory may run
+        if dry_run:
+            refuse_locked_directory(found.root)
+        elif found.ledger is None:  # a replay into this directory may run
             stack.enter_context(lock_directory(found.root))
-        engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
-        manifest = _manifest_of(found, directory)
+        manifest = found.manifest()
+        if manifest is None:
+            raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
         ledger_run = stack.enter_context(found.unpacked(manifest))
-        dispatcher = _dispatcher_of(manifest, target, settings, engine, progress)
-        dispatcher.prepare(manifest.run)
+        started = LocalEngine() if dry_run else start_engine(settings.run.engine, settings.spark)
+        engine = stack.enter_context(started)
+        identity, run = manifest.identity, manifest.run
+        dispatcher = _dispatcher(
+            target,
+            settings,
+            engine,
+            progress,
+            job=manifest.job,
+            owner=run if identity == run else f"{identity}/{run}",
+            identity=identity,
+            lanes=manifest.lanes,
+        )
+        if dry_run:
+            dispatcher.check(run)
+        else:
+            dispatcher.prepare(run)
+        if not again and dispatcher.has_run(manifest):
+            return build_report(manifest, ledger_run, "already published", dispatcher)
+        if dry_run:
+            if not again:
+                dispatcher.refuse_conflicts(manifest)
+            report = build_report(manifest, ledger_run, PLANNED, dispatcher)
+            return with_samples(report, ledger_run.documents(manifest))
         if again:
             dispatcher.forget()
-        elif dispatcher.has_run(manifest):
-            return build_report(manifest, ledger_run, "already published", dispatcher)
-        if PUBLISHED_OBJECTS not in manifest.states:
-            return send(ledger_run, manifest, dispatcher).report
-        # the sink may be the topic of the job after all
-        ledger = Ledger(ledger_run.folder, manifest.job)
-        stack.callback(doubt_states, ledger, dispatcher.target)
-        doubt_states(ledger, dispatcher.target)
+        if PUBLISHED_OBJECTS in manifest.states:  # the sink may be the topic of the job after all
+            ledger = Ledger(ledger_run.folder, manifest.job)
+            stack.callback(doubt_states, ledger, dispatcher.target)
+            doubt_states(ledger, dispatcher.target)
         return send(ledger_run, manifest, dispatcher).report
-
-
-def rehearse_dispatch(
-    directory: Path, target: str, settings: Settings, *, again: bool = False
-) -> RunReport:
-    """Reports what ``dispatch`` would send, after its checks, and sends nothing.
-
-    Raises as ``dispatch``."""
-    found = find_run(directory)
-    refuse_locked_directory(found.root)
-    manifest = _manifest_of(found, directory)
-    with found.unpacked(manifest) as ledger_run:
-        dispatcher = _dispatcher_of(manifest, target, settings, LocalEngine(), None)
-        dispatcher.check(manifest.run)
-        if not again:
-            if dispatcher.has_run(manifest):
-                return build_report(manifest, ledger_run, "already published", dispatcher)
-            dispatcher.refuse_conflicts(manifest)
-        report = build_report(manifest, ledger_run, PLANNED, dispatcher)
-        return with_samples(report, ledger_run.documents(manifest))
-
-
-def _manifest_of(ledger_run: LedgerRun, directory: Path) -> Manifest:
-    manifest = ledger_run.manifest()
-    if manifest is None:
-        raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
-    return manifest
-
-
-def _dispatcher_of(
-    manifest: Manifest,
-    target: str,
-    settings: Settings,
-    engine: Engine,
-    progress: Progress | None,
-) -> Dispatcher:
-    """A further sink for a planned run."""
-    identity, run = manifest.identity, manifest.run
-    owner = run if identity == run else f"{identity}/{run}"
-    return _dispatcher(
-        target,
-        settings,
-        engine,
-        progress,
-        job=manifest.job,
-        owner=owner,
-        identity=identity,
-        lanes=manifest.lanes,
-    )
 
 
 def _dispatcher(

@@ -24,6 +24,7 @@ from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
 from publisher.runs.inputs import PendingInput
+from publisher.runs.job_sink import sink_name
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.columns.object_names import split_name
@@ -136,7 +137,7 @@ def compare(
                 break
             outcome = outcome.settle(comparison.run_round(), request.examples)
         outcome = comparison.with_conflicts(outcome)
-        documents, sink = comparison.documents, _sink_of(settings)
+        documents, sink = comparison.documents, sink_name(settings)
         report = VerifyReport(settings.name, sink, outcome, documents.has_expired, documents.hidden)
         yield Verification(report, folder, comparison.planned)
 
@@ -272,10 +273,6 @@ def _find_documents(settings: Settings, ledger: Ledger) -> PublishedDocuments:
         has_first_run = is_new or ledger.has_first_run()
         return find_files(settings.sink.path.absolute(), has_first_run=has_first_run)
     return find_topics(settings.kafka, is_new=is_new)
-
-
-def _sink_of(settings: Settings) -> str:
-    return str(settings.sink.path) if settings.sink.to == "files" else settings.kafka.target
 
 
 def _plan_tables(

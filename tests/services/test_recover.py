@@ -84,7 +84,7 @@ def rehearse_unchanged(lost: Lost) -> RunReport:
     producer.produce(other, b"x")
     producer.flush(30)
     before = lost.state()
-    report = recover.rehearse_recovery(settings)
+    report = recover.recover(settings, dry_run=True)
     assert lost.state() == before
     producer.commit_transaction(30)
     return report

@@ -42,10 +42,11 @@ def test_a_replay_repeated_on_another_machine_sends_nothing_more(
         replay("c", lanes=3)
     target, settings = f"kafka://{kafka.bootstrap}/{topic}", load(path)
     (ledger,) = (tmp_path / "c").rglob("ledger.db")
-    for send in (job.rehearse_dispatch, job.dispatch):
+    for dry_run in (True, False):
         with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
-            send(ledger.parent, target, settings)
-    assert job.rehearse_dispatch(ledger.parent, target, settings, again=True).state == PLANNED
+            job.dispatch(ledger.parent, target, settings, dry_run=dry_run)
+    dry = job.dispatch(ledger.parent, target, settings, again=True, dry_run=True)
+    assert dry.state == PLANNED
     assert len(kafka.read(topic)) == 20
     replay("c", lanes=3, again=True)
     assert len(kafka.read(topic)) == 40
@@ -63,10 +64,11 @@ def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
         report = publish_job(settings)
         assert report.run == "job-000001"
         target, ledger_run = f"kafka://{kafka.bootstrap}/{topic}", Path(report.ledger)
-        rehearsed = job.rehearse_dispatch(ledger_run, target, settings)
+        rehearsed = job.dispatch(ledger_run, target, settings, dry_run=True)
         assert (rehearsed.state, rehearsed.documents) == (PLANNED, 5)
         assert len(kafka.read(topic)) == 5 * number
         for state in ("published", "already published"):
             assert job.dispatch(ledger_run, target, settings).state == state
-        assert job.rehearse_dispatch(ledger_run, target, settings).state == "already published"
+        rehearsed = job.dispatch(ledger_run, target, settings, dry_run=True)
+        assert rehearsed.state == "already published"
         assert len(kafka.read(topic)) == 5 * (number + 1)

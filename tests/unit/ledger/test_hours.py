@@ -23,7 +23,8 @@ from publisher.ledger.job import Ledger
 from publisher.ledger.read import Wanted, read_runs
 from publisher.ledger.runs import LedgerRun
 from publisher.reports.explain import RecordStory, explain
-from publisher.reports.rejects import RejectedRecord, read_rejects
+from publisher.reports.rejects import read_rejects
+from publisher.runs.rejects import RejectedRecord
 from publisher.runs.replay import dispatch
 from tests.support.finished_runs import (
     close_hours,

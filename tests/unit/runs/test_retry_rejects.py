@@ -13,7 +13,7 @@ import pytest
 
 from publisher.dispatch.files import FileDispatcher
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.retry_rejects import read_corrections
+from publisher.runs.retry import read_corrections
 from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
 from tests.support.linkexpress_files import OPEN, WRONG_NAME, jack, record

@@ -24,11 +24,10 @@ from publisher.ledger.read import scan_runs
 from publisher.ledger.retried_records import RetryResult
 from publisher.model.change import Outcome, Status
 from publisher.runs.job import open_job
-from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import check_takeover, rehearse_sources
-from publisher.runs.settled_rejects import ReadAgain, read_settled_rejects
+from publisher.runs.rejects import KnownReject, ReadAgain, read_known_rejects, read_settled_rejects
 from publisher.sources.contract import SourceInput
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.retry import CorrectedRecord
@@ -96,10 +95,12 @@ def retry_rejects(
     job_file: Path,
     now: datetime | None = None,
     progress: Progress | None = None,
+    dry_run: bool = False,
 ) -> RunReport:
     """Publishes corrected records in a run of their own.
 
-    Records that are rejected no longer are left out, with a note, which names ``job_file``.
+    Records that are rejected no longer are left out, with a note, which names ``job_file``.  With ``dry_run``
+    all is planned after the same checks, and nothing published.
 
     Raises:
         UsageError: No record remains, or a record is unknown.
@@ -107,38 +108,23 @@ def retry_rejects(
     """
     settings = settings.for_publish()
     refuse_other_sources(settings, corrections)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    if dry_run:
+        check_takeover(settings, ledger)
+        pending, notes = _select(settings, ledger, corrections, job_file)
+        with TemporaryDirectory(prefix="xds-publisher-") as name:
+            sources, retried = _write(settings, pending, Path(name) / _folder_name(ledger))
+            change = partial(RunRequest.for_sources, retried=retried)
+            report = rehearse_sources(settings, ledger, sources, change, now=now, progress=progress)
+        return with_notes(report, notes)
     with open_job(settings, progress) as job:
         finished = job.finish()
-        ledger = Ledger(settings.ledger_folder, settings.name)
         pending, notes = _select(settings, ledger, corrections, job_file)
         folder = _make_folder(ledger, settings.retention.retention_days)
         sources, retried = _write(settings, pending, folder)
         report = job.publish_sources(sources, now, retried)
         job.expire()
     return with_notes(report, [*notes_of(finished), *notes])
-
-
-def rehearse_retry(
-    settings: Settings,
-    corrections: Sequence[Correction],
-    *,
-    job_file: Path,
-    now: datetime | None = None,
-    progress: Progress | None = None,
-) -> RunReport:
-    """Plans a retry after the checks of ``retry_rejects``, and publishes nothing.
-
-    Raises as ``retry_rejects``."""
-    settings = settings.for_publish()
-    refuse_other_sources(settings, corrections)
-    ledger = Ledger(settings.ledger_folder, settings.name)
-    check_takeover(settings, ledger)
-    pending, notes = _select(settings, ledger, corrections, job_file)
-    with TemporaryDirectory(prefix="xds-publisher-") as name:
-        sources, retried = _write(settings, pending, Path(name) / _folder_name(ledger))
-        change = partial(RunRequest.for_sources, retried=retried)
-        report = rehearse_sources(settings, ledger, sources, change, now=now, progress=progress)
-    return with_notes(report, notes)
 
 
 def refuse_other_sources(settings: Settings, corrections: Iterable[Correction]) -> None:
@@ -171,7 +157,7 @@ def _select(
     for correction in corrections:
         record = correction.record
         reject = known.get(record.id)
-        if reject is None or reject.source != correction.source:
+        if reject is None or reject.record.source != correction.source:
             raise UsageError(
                 f"{record.where}: no kept run of job {ledger.job} has rejected a record {record.id} of "
                 f"{correction.source}: its ledger is deleted, or the id was changed; add the record as a "
@@ -181,9 +167,9 @@ def _select(
         if result is None:
             of_ledger = replace(
                 record,
-                file=reject.file,
+                file=reject.record.file,
                 transaction=reject.transaction,
-                position="" if reject.part else reject.position,
+                position="" if reject.part else reject.record.position,
             )
             pending.append(replace(correction, record=of_ledger))
         else:
@@ -199,11 +185,13 @@ def _select(
 
 def _note(record: CorrectedRecord, reject: KnownReject, result: RetryResult, job_file: Path) -> str:
     """Says what became of a record that is left out, and what to do."""
-    cure = f"xds-publisher explain -c {job_file} {reject.position} shows its document"
+    cure = f"xds-publisher explain -c {job_file} {reject.record.position} shows its document"
     if result.outcome == Outcome.REJECTED.label:
         cure = f"export it again: xds-publisher rejects -c {job_file} --export FILE.jsonl"
     text = result.text()
-    named = f"{reject.position} ({record.id})" if isinstance(result, ReadAgain) else record.id
+    named = (
+        f"{reject.record.position} ({record.id})" if isinstance(result, ReadAgain) else record.id
+    )
     return f"{record.where}: {named} is left out: {text}; {cure}"
 
 
@@ -216,11 +204,11 @@ def _requeued(
     """Finds rows whose status says that the log handles them; yields reject ids, and notes."""
     for source in settings.sources:
         rows = [
-            (known[correction.record.id].high, correction.record)
+            (number, correction.record)
             for correction in pending
             if correction.source == source.name
             and known[correction.record.id].entry.table in (None, source.table)
-            and not known[correction.record.id].part
+            and (number := known[correction.record.id].record.record_id) is not None
         ]
         if not rows or not (source.has_status and settings.acknowledge.write_status):
             continue
