@@ -105,7 +105,7 @@ class ReadProgress(NamedTuple):
 
 
 class RowGroup(NamedTuple):
-    """A row group of a decisions file: number, rows in the lane, least and greatest id."""
+    """A row group of a records file: number, rows in the lane, least and greatest id."""
 
     number: int
     rows: slice
@@ -130,7 +130,7 @@ class LaneLetters:
         self._source = source
         self._refused = np.array(sorted(refused), np.int64)
         self.lane = lane
-        self.file = _open_decisions(root, lane)
+        self.file = _open_records(root, lane)
         self._kept: pa.Table | None = None
         self.groups: list[RowGroup] = list(_groups(self.file.metadata))
         self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
@@ -213,7 +213,7 @@ def read_progress(root: Path, lane: int, source: int, behind: int) -> ReadProgre
     Raises:
         FatalError: A file of the ledger is missing or damaged.
     """
-    with _open_decisions(root, lane) as file:
+    with _open_records(root, lane) as file:
         return join_progress(
             ReadProgress(group.greatest)
             if group.source == source and group.least >= behind
@@ -226,8 +226,8 @@ def read_progress(root: Path, lane: int, source: int, behind: int) -> ReadProgre
         )
 
 
-def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
-    path = root / LaneNames(lane).decisions
+def _open_records(root: Path, lane: int) -> pq.ParquetFile:
+    path = root / LaneNames(lane).records
     try:
         return pq.ParquetFile(path, read_dictionary=_REPEATING)
     except (OSError, pa.ArrowInvalid) as error:
@@ -329,7 +329,7 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
 
 
 def _groups(metadata: Any) -> Iterator[RowGroup]:
-    """The row groups of a decisions file."""
+    """The row groups of a records file."""
     paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
     high, source, part = map(paths.index, ("high", "source", "part"))
     first = 0

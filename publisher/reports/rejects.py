@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import refusals_in
-from publisher.ledger.read import LedgerPart, ScannedRun, scan_runs
+from publisher.ledger.parts import LedgerPart
+from publisher.ledger.read import scan_runs
 from publisher.ledger.retried_records import file_of, reject_id
+from publisher.ledger.runs import StoredRun
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 from publisher.runs.known_rejects import KnownReject, read_again
@@ -141,7 +143,7 @@ def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
 
 
 def _read_rejects(part: LedgerPart, settled: Container[str]) -> Iterator[RejectedRecord]:
-    rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
+    rejected = part.records(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
     positions = PositionTexts(part.runs)
     seen: set[tuple[int, int, int]] = set()
     for batch in rejected.to_batches(1_000):
@@ -155,7 +157,7 @@ def _read_rejects(part: LedgerPart, settled: Container[str]) -> Iterator[Rejecte
                 yield record
 
 
-def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> RejectedRecord:
+def _record(run: StoredRun, entry: Mapping[str, Any], position: str) -> RejectedRecord:
     source = run.manifest.sources[entry["source"]]
     name = reject_id(run.manifest.run, entry["split"], entry["row"])
     has_id = FORMATS[source.format].has_status and not entry["part"]

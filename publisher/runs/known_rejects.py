@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.manifest import SourceEntry
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.retried_records import file_of, reject_id
 from publisher.model.change import Outcome, Position
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
@@ -19,7 +19,7 @@ from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, *Position._fields)
-"""Columns of decisions: a record's place and kind, and those that may name its transaction."""
+"""Columns of records: a record's place and kind, and those that may name its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def read_known_rejects(parts: Iterable[LedgerPart]) -> dict[str, KnownReject]:
     readers: dict[tuple[str, int], Source] = {}
     for part in parts:
         is_rejected = pc.field("outcome") == int(Outcome.REJECTED)
-        for entry in part.decisions(_COLUMNS, is_rejected).to_pylist():
+        for entry in part.records(_COLUMNS, is_rejected).to_pylist():
             manifest, number = part.runs[entry["run"]].manifest, entry["source"]
             source, run = manifest.sources[number], manifest.run
             if manifest.is_masked:

@@ -142,7 +142,9 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
     refuse_unsent_run(dispatcher, manifest)
     sent = find_sent(ledger_run, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
-    with ledger_run.unpacked(manifest) as read:
+    stored = ledger_run.load()
+    assert stored is not None
+    with stored.unpacked() as read:
         writing = StatusWriting(
             read, manifest, settings.acknowledge, refused, no_lease, WrongTable.ABANDON
         )

@@ -267,11 +267,11 @@ def dispatch(
     """
     with ExitStack() as stack:
         found = find_run(directory)
-        if found.ledger is None:  # a replay into this directory may run
-            stack.enter_context(lock_directory(found.root))
+        if found.handle.ledger is None:  # a replay into this directory may run
+            stack.enter_context(lock_directory(found.place))
+            found = find_run(directory)
         engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
-        manifest = _manifest_of(found, directory)
-        ledger_run = stack.enter_context(found.unpacked(manifest))
+        manifest, ledger_run = found.manifest, stack.enter_context(found.unpacked())
         dispatcher = _dispatcher(target, settings, SinkOwner.of_ledger(manifest), engine, progress)
         dispatcher.prepare(manifest.run)
         if again:
@@ -288,9 +288,9 @@ def rehearse_dispatch(
 
     Raises as ``dispatch``."""
     found = find_run(directory)
-    refuse_locked_directory(found.root)
-    manifest = _manifest_of(found, directory)
-    with found.unpacked(manifest) as ledger_run:
+    refuse_locked_directory(found.place)
+    manifest = found.manifest
+    with found.unpacked() as ledger_run:
         owner = SinkOwner.of_ledger(manifest)
         dispatcher = _dispatcher(target, settings, owner, LocalEngine(), None)
         dispatcher.check(manifest.run)
@@ -300,13 +300,6 @@ def rehearse_dispatch(
             dispatcher.refuse_conflicts(manifest)
         report = build_report(manifest, ledger_run, PLANNED, dispatcher)
         return with_samples(report, ledger_run.documents(manifest))
-
-
-def _manifest_of(ledger_run: LedgerRun, directory: Path) -> Manifest:
-    manifest = ledger_run.manifest()
-    if manifest is None:
-        raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
-    return manifest
 
 
 def _send_elsewhere(ledger_run: LedgerRun, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:

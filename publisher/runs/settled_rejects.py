@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from publisher.dispatch.refusals import refusals_in
+from publisher.dispatch.refusals import refusals_of
 from publisher.ledger.manifest import SourceEntry
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.retried_records import RetryResult, read_retries, reject_id
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
@@ -38,7 +38,7 @@ class ReadAgain(RetryResult):
 
 
 class _Record(NamedTuple):
-    """A record whatever run reads it: it has a value in a column of decisions, and others."""
+    """A record whatever run reads it: it has a value in a column of records, and others."""
 
     column: str
     value: Any
@@ -105,11 +105,7 @@ def _read_rejected(
     Adds the runs to ``runs``."""
     rejected: dict[str, tuple[int, list[_Record | None]]] = {}
     for part in parts:
-        refused = {
-            (number, entry.lane, entry.document)
-            for number, run in enumerate(part.runs)
-            for entry in refusals_in(run.texts)
-        }
+        refused = refusals_of(part.runs)
         for run in part.runs:
             runs.setdefault(run.manifest.run, len(runs))
         condition = pc.field("outcome") == _REJECTED
@@ -149,8 +145,8 @@ def _read_last(
 def _rows(
     part: LedgerPart, condition: pc.Expression, columns: Sequence[str]
 ) -> Iterator[tuple[SourceEntry, str, dict[str, Any]]]:
-    """Yields the decisions of a part that meet a condition, with their sources and runs."""
-    for batch in part.decisions(columns, condition).to_batches(_ROWS):
+    """Yields the records of a part that meet a condition, with their sources and runs."""
+    for batch in part.records(columns, condition).to_batches(_ROWS):
         for row in batch.to_pylist():
             manifest = part.runs[row["run"]].manifest
             yield manifest.sources[row["source"]], manifest.run, row

@@ -29,7 +29,7 @@ from publisher.engine.tables.columns import (
 from publisher.engine.tables.documents import operation_lists, read_document_file
 from publisher.engine.tables.ledger import LEDGER_TABLES, read_part
 from publisher.engine.tasks import Work
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 
 _PARTS_OF_CORE = 4
