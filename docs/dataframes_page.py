@@ -53,7 +53,7 @@ all of them, unless the table says otherwise.
 """
 _TITLES = {
     "changes": "Changes",
-    "decisions": "Decisions",
+    "records": "Records",
     "documents": "Documents",
     "lookups": "Look-ups",
     "read_documents": "Documents that were read",

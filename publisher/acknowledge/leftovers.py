@@ -60,7 +60,7 @@ def _may_stay(manifest: Manifest, source: int) -> bool:
 def _rows(ledger_run: LedgerRun, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
     """Reads the rows of a source that are held, or rejected without a record id."""
     for result in manifest.results:
-        name = LaneNames(result.lane).decisions
+        name = LaneNames(result.lane).records
         staged, final = result.folder(ledger_run.staging) / name, ledger_run.place / name
         try:
             file = pq.ParquetFile(final if final.exists() else staged)

@@ -112,7 +112,7 @@ class LaneLetters:
         """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
         self.lane = lane
-        self._file = _open_decisions(root, lane)
+        self._file = _open_records(root, lane)
         table = self._file.read(_COLUMNS, use_threads=False)
         outcomes, of_source = integers(table["outcome"]), integers(table["source"]) == source
         self.ids: Int64Array = integers(table["high"])
@@ -186,8 +186,8 @@ def join_progress(lanes: Sequence[LaneLetters]) -> ReadProgress:
     return ReadProgress(greatest, sum(part.late for part in parts))
 
 
-def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
-    path = root / LaneNames(lane).decisions
+def _open_records(root: Path, lane: int) -> pq.ParquetFile:
+    path = root / LaneNames(lane).records
     try:
         return pq.ParquetFile(path, read_dictionary=_REPEATING)
     except (OSError, pa.ArrowInvalid) as error:

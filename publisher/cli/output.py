@@ -24,7 +24,7 @@ from publisher.model.change import Reason, Status
 
 if TYPE_CHECKING:
     from publisher.ledger.conservation import RunReport
-    from publisher.ledger.lane_reader import PublishedDocument
+    from publisher.ledger.run_reader import PublishedDocument
     from publisher.reports.check import CheckFinding
     from publisher.reports.classes import ClassDescription
     from publisher.reports.explain import RecordStory

@@ -153,16 +153,14 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[RecordedRun]:
     """
     from publisher.acknowledge.retry import RecordedRun
     from publisher.acknowledge.status_letters import refused_documents
-    from publisher.dispatch.refusals import read_records
+    from publisher.dispatch.refusals import refusals_in
     from publisher.ledger.job import Ledger
     from publisher.ledger.read import Wanted, read_runs
 
     ledger = Ledger(settings.ledger_folder, settings.name)
     for kept in read_runs(ledger, Wanted(failed=True)):
-        assert kept.content is not None
-        manifest = kept.content.manifest
-        refusals = [entry for record in read_records(kept) for entry in record.refusals]
-        with kept.unpacked(manifest) as run:
-            for number, entry in enumerate(manifest.sources):
+        refused = refused_documents(refusals_in(kept.texts))
+        with kept.unpacked() as run:
+            for number, entry in enumerate(kept.manifest.sources):
                 if (entry.name, entry.table) == (source.name, source.table):
-                    yield RecordedRun(run, manifest, number, refused_documents(refusals))
+                    yield RecordedRun(run, kept.manifest, number, refused)

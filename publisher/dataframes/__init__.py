@@ -6,7 +6,7 @@
 
     plan = xds.plan(spark, "log.csv", job="job.toml")
     plan.documents.select("association", "text").show()
-    plan.decisions.where("outcome = 'rejected'").select("position", "detail").show()
+    plan.records.where("outcome = 'rejected'").select("position", "detail").show()
 """
 
 from publisher.dataframes.input import changes, documents, plan, replay

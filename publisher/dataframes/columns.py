@@ -89,7 +89,7 @@ CHANGES: tuple[TableColumn, ...] = (
     TableColumn("detail", pa.string(), "for rejected records: the problem, and what to do"),
     _RAW,
 )
-DECISIONS: tuple[TableColumn, ...] = (
+RECORDS: tuple[TableColumn, ...] = (
     *_RUN,
     _NUMBER,
     _SOURCE,
@@ -172,7 +172,7 @@ READ_DOCUMENTS: tuple[TableColumn, ...] = (
 
 TABLES: Mapping[str, tuple[TableColumn, ...]] = {
     "changes": CHANGES,
-    "decisions": DECISIONS,
+    "records": RECORDS,
     "documents": DOCUMENTS,
     "lookups": LOOKUPS,
     "read_documents": READ_DOCUMENTS,

@@ -27,7 +27,7 @@ from publisher.dataframes.document_rows import operation_lists, read_document_fi
 from publisher.dataframes.ledger_rows import LEDGER_TABLES, read_part
 from publisher.engine.spark.package_shipping import ship
 from publisher.engine.spark.task_errors import encode_errors
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.sources.work import Work
 

@@ -88,7 +88,7 @@ def plan(
     >>> planned = plan(spark, "log.csv")
     >>> planned.report.documents
     4
-    >>> planned.decisions.where("outcome <> 'published'").select("position", "reason").show()
+    >>> planned.records.where("outcome <> 'published'").select("position", "reason").show()
     +--------+---------+
     |position|   reason|
     +--------+---------+

@@ -1,4 +1,4 @@
-"""Parts of ledgers as rows of the tables of decisions, documents and look-ups."""
+"""Parts of ledgers as rows of the tables of records, documents and look-ups."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pyarrow.compute as pc
 
 from publisher.dataframes.change_rows import labels_of, position_texts
 from publisher.dataframes.columns import (
-    DECISIONS,
     DOCUMENTS,
     LOOKUPS,
+    RECORDS,
     TIME,
     TableColumn,
     schema_of,
 )
-from publisher.dispatch.refusals import Refusal, refusals_in
+from publisher.dispatch.refusals import Refusal, refusals_of
 from publisher.ledger import tables
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.model.change import Outcome
 from publisher.sources.contract import SourceBase
 from publisher.sources.registry import FORMATS
 
 LEDGER_TABLES: Mapping[str, tuple[TableColumn, ...]] = {
-    tables.RECORDS.name: DECISIONS,
+    tables.RECORDS.name: RECORDS,
     tables.DOCUMENTS.name: DOCUMENTS,
     tables.LOOKUPS.name: LOOKUPS,
 }
@@ -59,13 +59,7 @@ class _PartReader:
         counts = [len(manifest.sources) for manifest in manifests]
         self._first_sources = np.cumsum([0, *counts])
         self._readers: dict[int, SourceBase] = {}
-        self._refusals = {
-            (place, refusal.lane, refusal.document): refusal
-            for place, run in enumerate(part.runs)
-            for refusal in refusals_in(run.texts)
-        }
-        self._lane, self._next = -1, 0
-        """Run and lane of the last row as one number, and the number of the next row there."""
+        self._refusals = refusals_of(part.runs)
 
     def derive(self, rows: pa.RecordBatch, table: RunTable) -> dict[str, pa.Array]:
         """Returns the columns of rows that differ from those of the files, by their names."""
@@ -78,39 +72,26 @@ class _PartReader:
         }
         if table == tables.LOOKUPS:
             return columns
-        numbers = self._number(rows)
-        columns |= {"number": pa.array(numbers), "position": self._positions(rows, sources)}
+        columns["position"] = self._positions(rows, sources)
         if table == tables.DOCUMENTS:
-            refused = self._refusals_of(rows, numbers)
+            refused = self._refusals_of(rows, rows.column("number"))
             reasons = [refusal and refusal.reason for refusal in refused]
             return columns | {"refused": pa.array(reasons, pa.string())}
         return columns | self._outcomes_of(rows)
 
-    def _number(self, rows: pa.RecordBatch) -> np.ndarray:
-        """Numbers rows within their lanes, whose rows lie together."""
-        lanes: np.ndarray = (rows.column("run").to_numpy() << 32) | rows.column("lane").to_numpy()
-        starts = np.flatnonzero(np.diff(lanes, prepend=-1))
-        lengths = np.diff(starts, append=len(lanes))
-        numbers: np.ndarray = np.arange(len(lanes)) - np.repeat(starts, lengths)
-        if lanes[0] == self._lane:
-            numbers[: lengths[0]] += self._next
-        self._lane, self._next = int(lanes[-1]), int(numbers[-1]) + 1
-        return numbers
-
-    def _refusals_of(self, rows: pa.RecordBatch, documents: np.ndarray) -> list[Refusal | None]:
+    def _refusals_of(self, rows: pa.RecordBatch, documents: pa.Array) -> list[Refusal | None]:
         """The refusals of documents, given by their numbers in the lanes of rows."""
         if not self._refusals:
             return [None] * rows.num_rows
-        places = (rows.column("run").to_pylist(), rows.column("lane").to_pylist())
-        return [
-            self._refusals.get(place) for place in zip(*places, documents.tolist(), strict=True)
-        ]
+        places = (rows.column("run"), rows.column("lane"), documents)
+        columns = (column.to_pylist() for column in places)
+        return [self._refusals.get(place) for place in zip(*columns, strict=True)]
 
     def _outcomes_of(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """The outcomes; records of documents that the sink refused are rejected."""
         columns = {name: rows.column(name) for name in ("reason", "detail")}
         outcomes = labels_of(rows.column("outcome"))
-        refused = self._refusals_of(rows, rows.column("document").to_numpy())
+        refused = self._refusals_of(rows, rows.column("document"))
         if any(refused):
             is_refused = pa.array([refusal is not None for refusal in refused])
             outcomes = pc.if_else(is_refused, Outcome.REJECTED.label, outcomes)

@@ -24,7 +24,7 @@ PathName = str | os.PathLike[str]
 class LedgerTables:
     """A ledger: the tables of one run, or of all kept runs of a job."""
 
-    decisions: DataFrame
+    records: DataFrame
     """One row for each change and each other record, with its outcome."""
     documents: DataFrame
     """One row for each document, with its text."""
@@ -34,19 +34,19 @@ class LedgerTables:
     """The run in numbers, if ``plan`` made it."""
 
     def create_views(self, prefix: str = "") -> None:
-        """Creates the temporary views ``decisions``, ``documents`` and ``lookups`` for SQL.
+        """Creates the temporary views ``records``, ``documents`` and ``lookups`` for SQL.
 
         ``prefix`` is put before their names.
 
         >>> ledger(spark, "out").create_views("xds_")
-        >>> spark.sql("SELECT position, reason FROM xds_decisions WHERE outcome = 'rejected'").show()
+        >>> spark.sql("SELECT position, reason FROM xds_records WHERE outcome = 'rejected'").show()
         +--------+---------+
         |position|   reason|
         +--------+---------+
         |       5|table-key|
         +--------+---------+
         """
-        for name in ("decisions", "documents", "lookups"):
+        for name in ("records", "documents", "lookups"):
             getattr(self, name).createOrReplaceTempView(prefix + name)
 
 
@@ -78,10 +78,10 @@ def ledger(spark: SparkSession, path: PathName) -> LedgerTables:
 def tables_of(spark: SparkSession, path: Path, report: RunReport | None = None) -> LedgerTables:
     """Opens a ledger, with the report of its run if it is known."""
     parts = list(scan_runs(path))
-    decisions, documents, lookups = (
+    records, documents, lookups = (
         ledger_frame(spark, parts, table) for table in (RECORDS, DOCUMENTS, LOOKUPS)
     )
-    return LedgerTables(decisions, documents, lookups, report)
+    return LedgerTables(records, documents, lookups, report)
 
 
 def read_documents(spark: SparkSession, paths: PathName | Iterable[PathName]) -> DataFrame:

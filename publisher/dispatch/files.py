@@ -227,7 +227,7 @@ def read_rejects(ledger_run: LedgerRun, manifest: Manifest) -> Iterator[dict[str
     from publisher.ledger.retried_records import reject_id
 
     results = (result for result in manifest.results if result.has_rejects)
-    paths = [ledger_run.place / LaneNames(result.lane).decisions for result in results]
+    paths = [ledger_run.place / LaneNames(result.lane).records for result in results]
     for _, entry in merge(*map(_lane_rejects, paths), key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {

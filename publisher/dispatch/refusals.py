@@ -2,7 +2,7 @@
 
 A record with refusals is durable before anything is sent, so a run without a record has none.
 
-A run has one such record for each sink.  Reports combine it with the decisions: the records
+A run has one such record for each sink.  Reports combine it with the records: the records
 of a refused document count as rejected, not as published.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.durable import decode_versioned_text, read_versioned_file, write_report
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
 
@@ -113,31 +113,30 @@ def read_record(run: LedgerRun, sink: str) -> DispatchRecord | None:
     return record
 
 
-def read_records(ledger_run: LedgerRun) -> Iterator[DispatchRecord]:
-    """Reads the records of all sinks that a ledger was sent to, or will be sent to.
+def read_records(texts: Mapping[str, str]) -> Iterator[DispatchRecord]:
+    """Reads the records of all sinks that a run was sent to, or will be sent to, from its texts by name.
 
     Raises:
         FatalError: A record is damaged, or another version of the program wrote it.
     """
-    for name in sorted(ledger_run.texts()):
+    for name in sorted(texts):
         if name.startswith(_PREFIX):
-            record = ledger_run.decode(name, RECORD_FORMAT, _decode, _REMEDY)
-            assert record is not None
-            yield record
+            yield decode_versioned_text(texts[name], name, RECORD_FORMAT, _decode, _REMEDY)
 
 
 def refusals_in(texts: Mapping[str, str]) -> Iterator[Refusal]:
-    """Yields the refusals in the dispatch records among the files of a run, given as texts by name.
+    """Yields the refusals in the records of ``read_records``; raises as it does."""
+    for record in read_records(texts):
+        yield from record.refusals
 
-    Raises:
-        FatalError: A record is damaged, or another version of the program wrote it.
-    """
-    for name, text in texts.items():
-        if name.startswith(_PREFIX) and text:
-            record: DispatchRecord = decode_versioned_text(
-                text, name, RECORD_FORMAT, _decode, _REMEDY
-            )
-            yield from record.refusals
+
+def refusals_of(runs: Sequence[StoredRun]) -> dict[tuple[int, int, int], Refusal]:
+    """The refusals in some runs, by the number of the run, lane and document; raises as ``read_records``."""
+    return {
+        (number, refusal.lane, refusal.document): refusal
+        for number, run in enumerate(runs)
+        for refusal in refusals_in(run.texts)
+    }
 
 
 def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:

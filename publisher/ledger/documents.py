@@ -21,6 +21,8 @@ _OF_DOCUMENTS = [
 INDEX_SCHEMA = pa.schema(
     [
         ("source", pa.int32()),
+        # number in the lane, from 0
+        ("number", pa.int64()),
         # offset and length of the line in the part file, in bytes, without its line end
         ("offset", pa.int64()),
         ("length", pa.int64()),
@@ -30,7 +32,7 @@ INDEX_SCHEMA = pa.schema(
 """One row for each document of a lane, in the order of the part file."""
 
 _REPEATING = ["source", "part", "operation", "schema", "table"]
-_ASCENDING = ["offset", "length", "high", "low", "ordinal", "poll"]
+_ASCENDING = ["number", "offset", "length", "high", "low", "ordinal", "poll"]
 _ROWS_TO_WRITE = 1 << 14
 _BUFFER = 1 << 16
 """Bytes that wait for further lines; portions are written without a copy."""
@@ -69,6 +71,7 @@ class DocumentLog:
         self._write_lines(texts, ends - self.bytes)
         places = [
             pa.array(np.full(count, source, np.int32)),
+            pa.array(np.arange(first, first + count)),
             pa.array(ends - lengths - 1),
             pa.array(lengths),
         ]

@@ -1,4 +1,4 @@
-"""Outcomes of the records of each split, counted in the staged decisions of the lanes."""
+"""Outcomes of the records of each split, counted in the staged records of the lanes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fates_of_splits(
     ``splits_of_sources`` has the numbers of the splits of each source."""
     fates: dict[int, SplitFates] = {}
     for result in results:
-        path = result.folder(staging) / LaneNames(result.lane).decisions
+        path = result.folder(staging) / LaneNames(result.lane).records
         with pq.ParquetFile(path) as file:  # read_table would take longer for a small file
             table = file.read(_COLUMNS)
         grouped: pa.Table = table.group_by(["split", "outcome", "reason"]).aggregate(

@@ -1,7 +1,8 @@
 """Closes hours: the rows of finished small runs move from the ledger into the Parquet files of one folder.
 
-The files are durable before one transaction registers them with sizes and digests; from then on they have
-the runs, and the rows in the ledger are deleted in slices.  Only finished runs move, never the last one.
+The files are durable before one transaction registers the hour; from then on they have the runs, and the
+rows in the ledger are deleted in slices.  Each page of a file has a checksum, which readers compare: a file
+that is missing, cut or changed is refused.  Only finished runs move, never the last one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +21,11 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.ledger import storage
-from publisher.ledger.durable import digest_of, make_private, sync_folder
+from publisher.ledger.durable import make_private, sync_folder
 from publisher.ledger.job import HOURS
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import LedgerRun, RunContent, delete_runs, read_end, read_manifest
-from publisher.ledger.tables import TABLES, by_lane, number_rows, unpack
+from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end, read_manifest
+from publisher.ledger.tables import TABLES, number_rows, unpack
 from publisher.model.plain import restore
 
 SECONDS = 3_600.0
@@ -48,6 +50,7 @@ RUN_SCHEMA = pa.schema(
 )
 """One row for each run; ``failed``: it has rejected records, or documents that a sink refused."""
 RUNS_FILE = "runs.parquet"
+_TEXTS = "SELECT run, name, text FROM run_text WHERE run BETWEEN ? AND ?"
 
 
 class Hour(NamedTuple):
@@ -85,13 +88,13 @@ class Hour(NamedTuple):
         except (OSError, pa.ArrowInvalid) as error:
             raise _damage(path, str(error)) from error
 
-    def groups(self, name: str) -> Iterator[pa.Table]:
-        """Reads all rows of a table, one row group after the other."""
+    def groups(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """Reads columns of a table, or all, one row group after the other."""
         path = self.folder / name
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 for number in range(file.num_row_groups):
-                    yield file.read_row_group(number, use_threads=False)
+                    yield file.read_row_group(number, columns, use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
             raise _damage(path, str(error)) from error
 
@@ -110,23 +113,37 @@ class Hour(NamedTuple):
         rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
         return rows[0] if rows else None
 
-    def load(self, numbers: Sequence[int]) -> Iterator[LedgerRun]:
+    def runs(self, condition: pc.Expression | None = None) -> list[StoredRun]:
+        """Reads runs without their rows, oldest first."""
+        later: dict[int, dict[str, str]] = {}
+        for number, name, text in storage.query(self.root, _TEXTS, (self.first, self.last)):
+            later.setdefault(number, {})[name] = text
+        return [
+            StoredRun(
+                LedgerRun(self.root / row["name"], self.root),
+                restore(Manifest, json.loads(row["manifest"])),
+                dict(row["texts"]) | later.get(row["run"], {}),
+                read_end(row["outcome"]),
+                row["ended"],
+                None,
+            )
+            for row in self.read(RUNS_FILE, None, condition).to_pylist()
+        ]
+
+    def load(self, numbers: Sequence[int]) -> Iterator[StoredRun]:
         """Reads runs with their rows, oldest first; those that are not here are left out."""
         if not numbers:
             return
         wanted = pc.field("run").isin(list(numbers))
-        rows = {table: self.read(f"{table.name}.parquet", None, wanted) for table in TABLES}
-        for entry in self.read(RUNS_FILE, None, wanted).to_pylist():
-            number = entry["run"]
-            manifest = restore(Manifest, json.loads(entry["manifest"]))
-            tables: dict[str, pa.Table] = {}
-            for table, of_runs in rows.items():
-                of_run = of_runs.filter(pc.equal(of_runs["run"], number)).drop_columns(["run"])
-                tables.update(by_lane(table, of_run.combine_chunks(), manifest.lanes))
-            texts = dict(entry["texts"])
-            end = read_end(entry["outcome"])
-            content = RunContent(manifest, texts, end, entry["ended"], tables)
-            yield LedgerRun(self.root / entry["name"], self.root, content=content)
+        rows = {table.name: self.read(f"{table.name}.parquet", None, wanted) for table in TABLES}
+        for run in self.runs(wanted):
+            tables = {
+                name: of_runs.filter(pc.equal(of_runs["run"], run.handle.number))
+                .drop_columns(["run"])
+                .combine_chunks()
+                for name, of_runs in rows.items()
+            }
+            yield replace(run, tables=tables)
 
 
 def hours_of(root: Path) -> list[Hour]:
@@ -189,7 +206,11 @@ class Closing:
             self._check_lease()
             with storage.transaction(self._root) as connection:
                 connection.execute("DELETE FROM hour WHERE first = ?", (hour.first,))
-                connection.execute("DELETE FROM file WHERE owner = ?", (_owner(hour),))
+                connection.execute(
+                    "DELETE FROM run_text WHERE run BETWEEN ? AND ? "
+                    "AND NOT EXISTS (SELECT 1 FROM run WHERE number = run_text.run)",
+                    hour[1:],
+                )
             shutil.rmtree(hour.folder, ignore_errors=True)
 
     def _next_runs(self) -> list[int]:
@@ -223,7 +244,8 @@ class Closing:
                 least = _of(min, least, row["least"])
                 greatest = _of(max, greatest, row["greatest"])
             time.sleep(_PAUSE)
-        files = [writer.close() for writer in writers.values()]
+        for writer in writers.values():
+            writer.close()
         for folder in (hour.folder, hour.folder.parent, self._root):
             sync_folder(folder)
         self._check_lease()
@@ -231,13 +253,6 @@ class Closing:
             connection.execute(
                 "INSERT INTO hour VALUES (?, ?, ?, ?, ?)",
                 (hour.first, hour.last, youngest, least, greatest),
-            )
-            connection.executemany(
-                "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)",
-                (
-                    (str(path.relative_to(self._root)), _owner(hour), size, digest)
-                    for path, size, digest in files
-                ),
             )
 
     def _read(self, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -252,8 +267,7 @@ class Closing:
             (numbers[0], numbers[-1]),
         )
         texts: dict[int, list[tuple[str, str]]] = {}
-        of_runs = "SELECT run, name, text FROM run_text WHERE run BETWEEN ? AND ?"
-        for run, name, text in storage.query(self._root, of_runs, (numbers[0], numbers[-1])):
+        for run, name, text in storage.query(self._root, _TEXTS, (numbers[0], numbers[-1])):
             texts.setdefault(run, []).append((name, text))
         for row in rows:
             entry = dict(zip(columns, row, strict=True))
@@ -292,12 +306,11 @@ class _HourFile:
         if self._rows >= _ROWS_OF_GROUP or self._bytes >= _BYTES_OF_GROUP:
             self._write()
 
-    def close(self) -> tuple[Path, int, str]:
-        """Completes the file durably; returns its path, size and digest."""
+    def close(self) -> None:
+        """Completes the file durably."""
         self._write()
         self._file.close()
         make_private(self._path)
-        return self._path, self._path.stat().st_size, digest_of(self._path)
 
     def _write(self) -> None:
         if self._waiting:
@@ -324,10 +337,6 @@ def _of(choose: Callable[[int, int], int], known: int | None, other: int | None)
     if known is None or other is None:
         return other if known is None else known
     return choose(known, other)
-
-
-def _owner(hour: Hour) -> str:
-    return str(hour.folder.relative_to(hour.root))
 
 
 def _damage(path: Path, problem: str) -> FatalError:

@@ -40,9 +40,9 @@ class LaneResult:
     objects: int = 0
     """Number of objects in the file of published states; 0 if there is no such file."""
     seconds: float = 0.0
-    """Seconds from the start of the lane's task to its complete files; 0 in runs of older versions."""
-    lookups: int | None = None
-    """Number of look-ups; ``None`` in runs of older versions, which also wrote empty files."""
+    """Seconds from the start of the lane's task to its complete files."""
+    lookups: int = 0
+    """Number of look-ups; without any the lane has no file of look-ups."""
     published: tuple[tuple[int, str, int, int], ...] = ()
     """For each source and ``part`` of positions, the least and greatest ``high`` of its published records."""
 
@@ -52,16 +52,11 @@ class LaneResult:
         return any(count.outcome == Outcome.REJECTED for count in self.counts)
 
     @property
-    def has_lookups(self) -> bool:
-        """True if the lane has a file of look-ups."""
-        return self.lookups != 0
-
-    @property
     def files(self) -> tuple[str, ...]:
         """Names of the lane's files in the folder of the run: all except the part file."""
         names = LaneNames(self.lane)
-        lookups = (names.lookups,) if self.has_lookups else ()
-        return (names.index, names.decisions, *lookups)
+        lookups = (names.lookups,) if self.lookups else ()
+        return (names.index, names.records, *lookups)
 
     def folder(self, staging: Path) -> Path:
         """The folder of the files that the lane has in a folder for staged files, or instead of it."""
@@ -88,6 +83,10 @@ class LaneNames:
 
     lane: int
 
+    def table(self, name: str) -> str:
+        """Rows of a table of the ledger (``RunTable``)."""
+        return f"lane-{self.lane:05d}.{name}.parquet"
+
     @property
     def part(self) -> str:
         """Documents, one on each line."""
@@ -96,17 +95,17 @@ class LaneNames:
     @property
     def index(self) -> str:
         """Index of the documents (``INDEX_SCHEMA``)."""
-        return f"lane-{self.lane:05d}.documents.parquet"
+        return self.table("documents")
 
     @property
-    def decisions(self) -> str:
-        """Decisions (``DECISION_SCHEMA``)."""
-        return f"lane-{self.lane:05d}.decisions.parquet"
+    def records(self) -> str:
+        """Records (``LEDGER_RECORD_SCHEMA``)."""
+        return self.table("records")
 
     @property
     def lookups(self) -> str:
         """Answers to look-ups (``lookups.LOOKUP_SCHEMA``), if there are any."""
-        return f"lane-{self.lane:05d}.lookups.parquet"
+        return self.table("lookups")
 
     @property
     def objects(self) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publisher.ledger.decisions import DecisionLog, PositionText
 from publisher.ledger.documents import DocumentLog
 from publisher.ledger.durable import sync
 from publisher.ledger.lane_result import Count, LaneNames, LaneResult, folder_of_lane
 from publisher.ledger.lookups import LookupLog
+from publisher.ledger.records import PositionText, RecordLog
 from publisher.model.change import Outcome
 from publisher.model.outcomes import Outcomes
 
@@ -47,7 +47,7 @@ class LaneFiles:
         self._documents = DocumentLog(
             self._documents_folder / names.part, folder / names.index, convert
         )
-        self._decisions = DecisionLog(folder / names.decisions, position_texts)
+        self._records = RecordLog(folder / names.records, position_texts)
         self.lookups = LookupLog(folder / names.lookups)
         self._tallies: list[tuple[int, int]] = []
 
@@ -58,7 +58,7 @@ class LaneFiles:
 
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
-        return self._decisions.add_arrivals(batch)
+        return self._records.add_arrivals(batch)
 
     def add_tally(self, split: int, records: int) -> None:
         """Records the number of records of a split."""
@@ -69,18 +69,18 @@ class LaneFiles:
     ) -> None:
         """Adds documents in their order, and the outcomes of changes without one."""
         for batch in documents:
-            self._decisions.publish(batch, self._documents.write(source, batch))
+            self._records.publish(batch, self._documents.write(source, batch))
         for each in outcomes:
-            self._decisions.decide(each)
+            self._records.decide(each)
 
     def advance(self) -> None:
         """Writes complete batches; called once for each batch of arrivals."""
-        self._decisions.advance()
+        self._records.advance()
 
     @property
     def rows_in_memory(self) -> int:
-        """Number of decisions that are not written yet."""
-        return self._decisions.rows_in_memory
+        """Number of records that are not written yet."""
+        return self._records.rows_in_memory
 
     def close(self, objects: int = 0, *, syncs: bool = True) -> LaneResult:
         """Completes the files; ``LedgerRun.commit`` syncs them, too.
@@ -91,7 +91,7 @@ class LaneFiles:
         Raises:
             InternalError: A change has no decision.
         """
-        self._decisions.close()
+        self._records.close()
         self._documents.close()
         self.lookups.close()
         result = LaneResult(
@@ -103,7 +103,7 @@ class LaneFiles:
             counts=tuple(
                 Count(source, Outcome(outcome), reason, records)
                 for (source, outcome, reason), records in sorted(
-                    self._decisions.counts.items(),
+                    self._records.counts.items(),
                     key=lambda item: (*item[0][:2], item[0][2] or ""),
                 )
             ),
@@ -113,7 +113,7 @@ class LaneFiles:
             seconds=round(time.monotonic() - self._started, 3),
             lookups=self.lookups.count,
             published=tuple(
-                sorted((*key, *bounds) for key, bounds in self._decisions.published.items())
+                sorted((*key, *bounds) for key, bounds in self._records.published.items())
             ),
         )
         self._protect(result, [self.objects] if objects else [], syncs=syncs)
@@ -131,7 +131,7 @@ class LaneFiles:
     def abandon(self) -> None:
         """Closes the files of a failed attempt; the next start removes them from the staging folders."""
         for close in (
-            self._decisions.abandon,
+            self._records.abandon,
             self._documents.abandon,
             self.lookups.abandon,
         ):

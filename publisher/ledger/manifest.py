@@ -121,7 +121,7 @@ class Manifest:
 
     def has_lookups(self, lane: int) -> bool:
         """Returns whether a lane has a file of look-ups."""
-        return all(result.has_lookups for result in self.results if result.lane == lane)
+        return any(result.lookups for result in self.results if result.lane == lane)
 
     @property
     def plan(self) -> str:

@@ -7,22 +7,20 @@ A position that names another record, or a document with other content, needs an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.ledger.event_ids import SourceEpoch
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_reader import LaneReader
-from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.read import Wanted, load_runs, read_runs
-from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
-from publisher.ledger.tables import RECORDS, explain_damage
+from publisher.ledger.parts import LedgerPart, parts_of, staged_parts
+from publisher.ledger.read import Wanted, find_number, read_runs
+from publisher.ledger.run_reader import PublishedDocument, RunReader
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Position
 from publisher.model.event_ids import IdOrigin, split_event_id
 
@@ -32,7 +30,8 @@ _COLUMNS = [*_POSITION, *_OBJECT, "document"]
 _FEW = 1_000
 """Number of positions up to which earlier runs are searched for each of them."""
 
-Run = tuple[LedgerRun, Manifest]
+Parts = Sequence[LedgerPart]
+"""Parts with one run each."""
 Bounds = tuple[int, int]
 """The least and the greatest ``high`` of published positions."""
 
@@ -61,11 +60,12 @@ class PublishedIds:
         condition = repeats[0]
         for each in repeats[1:]:
             condition |= each
-        planned = _with_runs([(ledger_run, manifest)], source, condition)
+        staged = staged_parts(ledger_run, manifest)
+        planned = _read(staged, source, condition)
         entry = manifest.sources[source]
-        runs = [*self._runs(entry.name, entry.origin, planned)]
-        earlier = _with_runs(runs, entry.name, _at(planned))
-        conflict = _compare((ledger_run, manifest), source, planned, runs, earlier)
+        parts = [*self._parts(entry.name, entry.origin, planned)]
+        earlier = _read(parts, entry.name, _at(planned))
+        conflict = _compare(staged, source, planned, parts, earlier)
         return conflict or self._find_forgotten(entry.name, planned, earlier, epoch)
 
     def _find_forgotten(
@@ -88,42 +88,33 @@ class PublishedIds:
 
     def _behind_of(self, number: int) -> Mapping[str, int]:
         """The greatest record ids before a kept run."""
-        run = next(load_runs(self._ledger, [number]))
-        return _manifest_of(run).behind
+        run = find_number(self._ledger, number)
+        return {} if run is None else run.manifest.behind
 
-    def _runs(self, source: str, origin: IdOrigin, planned: pa.Table) -> Iterator[Run]:
+    def _parts(self, source: str, origin: IdOrigin, planned: pa.Table) -> Iterator[LedgerPart]:
         """Yields the runs that have published some of these positions of a source, or may have."""
         span = pc.min_max(planned["high"]).as_py()
         least, greatest = span["min"], span["max"]
         wanted = Wanted(_at(planned) & _is_published(), between=(least, greatest))
         for run in read_runs(self._ledger, wanted):
-            manifest = _manifest_of(run)
-            first, last = _bounds_by_source(manifest).get((source, origin), (greatest + 1, least))
+            bounds = _bounds_by_source(run.manifest)
+            first, last = bounds.get((source, origin), (greatest + 1, least))
             if first <= greatest and last >= least:
-                yield run, manifest
+                yield from parts_of([run])
 
 
 def find_shared_positions(ledger_run: LedgerRun, manifest: Manifest) -> set[int]:
     """Finds the sources of a planned run of which several documents begin at the same position."""
-    paths = [
-        result.folder(ledger_run.staging) / LaneNames(result.lane).index
-        for result in manifest.results
-        if result.documents
-    ]
-    highs = [_read_index(path, ["high"])["high"].to_numpy() for path in paths]
+    parts = staged_parts(ledger_run, manifest)
+    highs = [part.documents(["high"])["high"].to_numpy() for part in parts]
     if not highs or len(np.unique(np.concatenate(highs))) == sum(map(len, highs)):
         return set()
-    places = pa.concat_tables(_read_index(path, ["source", *_POSITION]) for path in paths)
+    places = pa.concat_tables(part.documents(["source", *_POSITION]) for part in parts)
     counts = places.group_by(["source", *_POSITION], use_threads=False).aggregate(
         [([], "count_all")]
     )
     shared = counts.filter(pc.greater(counts["count_all"], 1))
     return set(shared["source"].to_pylist())
-
-
-def _read_index(path: Path, columns: list[str]) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        return file.read(columns, use_threads=False)
 
 
 def find_origin(
@@ -132,29 +123,29 @@ def find_origin(
     """Finds the origin with which a job has read all records that a planned replay publishes.
 
     ``None`` if the job has not read some of them, or has read or published others at their positions."""
-    planned = _with_runs([(ledger_run, manifest)], source, None)
-    entry, runs = manifest.sources[source], dict[IdOrigin, list[Run]]()
+    staged = staged_parts(ledger_run, manifest)
+    planned = _read(staged, source, None)
+    entry, parts = manifest.sources[source], dict[IdOrigin, list[LedgerPart]]()
     condition = _at(planned)
-    for each_run in read_runs(ledger, Wanted(condition)):
-        read_manifest = _manifest_of(each_run)
-        for each in read_manifest.sources:
+    for run in read_runs(ledger, Wanted(condition)):
+        for each in run.manifest.sources:
             if each.name == entry.name:
-                runs.setdefault(each.origin, []).append((each_run, read_manifest))
-    for origin, of_origin in reversed(runs.items()):
-        read = _with_runs(of_origin, entry.name, condition, is_published=False)
+                parts.setdefault(each.origin, []).extend(parts_of([run]))
+    for origin, of_origin in reversed(parts.items()):
+        read = _read(of_origin, entry.name, condition, is_published=False)
         known = planned.join(read, _POSITION, join_type="left semi")
-        published = _with_runs(of_origin, entry.name, condition)
+        published = _read(of_origin, entry.name, condition)
         is_known = len(planned) == len(known) > 0
-        if is_known and not _compare((ledger_run, manifest), source, planned, of_origin, published):
+        if is_known and not _compare(staged, source, planned, of_origin, published):
             return origin
     return None
 
 
 def _compare(
-    run: Run, source: int, planned: pa.Table, runs: Sequence[Run], earlier: pa.Table
+    staged: Parts, source: int, planned: pa.Table, parts: Parts, earlier: pa.Table
 ) -> str | None:
     """Finds a position that names another record, or another document, in an earlier run."""
-    entry = run[1].sources[source]
+    entry = staged[0].runs[0].manifest.sources[source]
     by_object = entry.origin.by_object
     keys = [*_POSITION, *(["schema", "table", "key"] if by_object else [])]
     pairs = planned.join(earlier, keys, right_suffix="_before", join_type="inner")
@@ -163,30 +154,25 @@ def _compare(
         if len(other):
             row = other.slice(0, 1).to_pylist()[0]
             what = "another event time" if name == "event_time" else "another key"
-            was = runs[row["run_before"]][1].run
+            was = parts[row["place_before"]].runs[0].manifest.run
             return f"record {_shown(row)} was published in run {was} with {what}"
-    columns = ("run", "lane", "document")
+    columns = ("place", "lane", "document")
     names = [*columns, *(f"{name}_before" for name in columns)]
     documents = pairs.group_by([*names, "part", "high"], use_threads=False).aggregate([])
     for row in documents.to_pylist():
-        if _has_other_content(run, entry.name, runs[row["run_before"]], row):
-            was = runs[row["run_before"]][1].run
+        if _has_other_content(staged[row["place"]], entry.name, parts[row["place_before"]], row):
+            was = parts[row["place_before"]].runs[0].manifest.run
             return f"record {_shown(row)} was published in run {was} with other content"
     return None
 
 
-def _has_other_content(run: Run, source: str, earlier: Run, row: Mapping[str, int]) -> bool:
+def _has_other_content(
+    staged: LedgerPart, source: str, earlier: LedgerPart, row: Mapping[str, int]
+) -> bool:
     """Returns whether two documents with one event id differ, or cannot be compared."""
-    result = next(each for each in run[1].results if each.lane == row["lane"])
-    staged = run[0].documents(run[1]) / DOCUMENT_STAGING
-    planned = LaneReader(
-        result.folder(run[0].staging), result.folder(staged), result.lane
-    ).document(row["document"])
-    ledger_run, manifest = earlier
-    lane = row["lane_before"]
-    reader = LaneReader(ledger_run.place, ledger_run.documents(manifest), lane, ledger_run.tables())
+    planned = _document(staged, row["lane"], row["document"])
     try:
-        before = reader.document(row["document_before"])
+        before = _document(earlier, row["lane_before"], row["document_before"])
     except FatalError:  # its part file was moved
         return True
     prefix, place = split_event_id(planned.event_id, source)
@@ -201,56 +187,44 @@ def _has_other_content(run: Run, source: str, earlier: Run, row: Mapping[str, in
     )
 
 
-def _with_runs(
-    runs: Sequence[Run],
+def _document(part: LedgerPart, lane: int, number: int) -> PublishedDocument:
+    place = lane, number
+    return RunReader(part.runs[0], [part]).find_documents([place])[place]
+
+
+def _read(
+    parts: Parts,
     source: int | str,
     condition: pc.Expression | None,
     *,
     is_published: bool = True,
 ) -> pa.Table:
-    """Reads the published records of a source in some runs, by its number or name, each with run and lane;
+    """Reads the published records of a source, by its number or name, each with the place of its part;
     without ``is_published`` all records."""
-    empty = pa.schema([*((name, _TYPES[name]) for name in _COLUMNS), *_PLACE]).empty_table()
-    tables = [empty]
-    for place, (ledger_run, manifest) in enumerate(runs):
-        numbers = [
-            number
-            for number, entry in enumerate(manifest.sources)
-            if source in (number, entry.name)
-        ]
-        chosen = pc.field("source").isin(numbers)
+    tables = [_SCHEMA.empty_table()]
+    for place, part in enumerate(parts):
+        sources = enumerate(part.runs[0].manifest.sources)
+        chosen = pc.field("source").isin(
+            [number for number, entry in sources if source in (number, entry.name)]
+        )
         if is_published:
             chosen &= _is_published()
         if condition is not None:
             chosen &= condition
-        for result in manifest.results:
-            rows = _read(ledger_run, result.folder(ledger_run.staging), result.lane, chosen)
-            count = len(rows)
-            rows = rows.append_column(_PLACE[0], pa.array(np.full(count, place)))
-            tables.append(rows.append_column(_PLACE[1], pa.array(np.full(count, result.lane))))
+        rows = part.records(_COLUMNS, chosen).drop_columns(["run"])
+        places = pa.array(np.full(len(rows), place))
+        tables.append(rows.append_column("place", places).cast(_SCHEMA))
     found = pa.concat_tables(tables)
     return found.set_column(0, "part", pc.fill_null(found["part"], ""))
 
 
-_PLACE = (pa.field("run", pa.int64()), pa.field("lane", pa.int64()))
-_TYPES = {field.name: field.type for field in RECORDS.schema}
-
-
-def _read(run: LedgerRun, staged: Path, lane: int, condition: pc.Expression) -> pa.Table:
-    name = LaneNames(lane).decisions
-    if run.content is not None and run.content.tables is not None:
-        rows = run.content.tables[name].filter(condition).select(_COLUMNS)
-    else:
-        path = run.place / name
-        path = path if path.exists() else staged / name
-        with explain_damage(path):
-            rows = pq.read_table(path, columns=_COLUMNS, filters=condition, use_threads=False)
-    return rows.cast(pa.schema([(name, _TYPES[name]) for name in _COLUMNS]))
-
-
-def _manifest_of(run: LedgerRun) -> Manifest:
-    assert run.content is not None
-    return run.content.manifest
+_SCHEMA = pa.schema(
+    [
+        *(RECORDS.schema.field(name) for name in _COLUMNS),
+        ("lane", pa.int64()),
+        ("place", pa.int64()),
+    ]
+)
 
 
 def _bounds_by_source(manifest: Manifest) -> dict[tuple[str, IdOrigin], Bounds]:

@@ -18,7 +18,7 @@ from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 
 if TYPE_CHECKING:
-    from publisher.ledger.decisions import PositionText
+    from publisher.ledger.records import PositionText
     from publisher.ledger.waiting_records import WaitingIds
 
 RECOVERY = "recovery"

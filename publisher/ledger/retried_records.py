@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from publisher.ledger.manifest import SourceEntry
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.change import Outcome
 
 _COLUMNS = ("source", "split", "row", "outcome", "reason")
@@ -57,7 +57,7 @@ def read_retries(parts: Iterable[LedgerPart]) -> dict[str, RetryResult]:
                 ids[place].append(record.id)
         if not ids:
             continue
-        for entry in part.decisions(_COLUMNS).to_pylist():
+        for entry in part.records(_COLUMNS).to_pylist():
             manifest = part.runs[entry["run"]].manifest
             outcome = Outcome(entry["outcome"]).label
             for path in retried_files(manifest.sources[entry["source"]], entry["split"]):

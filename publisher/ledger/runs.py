@@ -15,10 +15,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from publisher.errors import FatalError
 from publisher.ledger import storage
@@ -32,7 +32,7 @@ from publisher.model.plain import restore
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from publisher.ledger.tables import LaneTables, RunTable
+    from publisher.ledger.tables import RunTable, RunTables
 
 T = TypeVar("T")
 
@@ -41,18 +41,6 @@ DOCUMENT_STAGING = ".staging"
 """Folder of uncommitted documents, inside the folder of the documents."""
 RECORDS_OF_SMALL_RUN, BYTES_OF_SMALL_RUN = 20_000, 1 << 23
 """Maximum size of a run whose rows are in the ledger."""
-
-
-class RunContent(NamedTuple):
-    """A run as it was read from the ledger, or from the files of its hour."""
-
-    manifest: Manifest
-    texts: Mapping[str, str]
-    end: RunEnd | None
-    ended: float
-    """0 for a run that is not sent and acknowledged completely."""
-    tables: LaneTables | None
-    """The rows of a small run; ``None`` if they are files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +53,6 @@ class LedgerRun:
     """The folder of the ledger; ``None``: that of the run, as for a replay."""
     files: Path | None = None
     """The folder of its files, if it is another one."""
-    content: RunContent | None = None
-    """What was read of the run; ``None``: each method reads what it needs."""
 
     @property
     def folder(self) -> Path:
@@ -102,7 +88,7 @@ class LedgerRun:
     @property
     def is_committed(self) -> bool:
         """True if the run is planned completely."""
-        return self.content is not None or bool(self._select("1"))
+        return bool(self._select("1"))
 
     def manifest(self) -> Manifest | None:
         """The plan; ``None`` if the run is not committed.
@@ -110,21 +96,24 @@ class LedgerRun:
         Raises:
             FatalError: The ledger is damaged, or of another version of the program.
         """
-        if self.content is not None:
-            return self.content.manifest
         rows = self._select("manifest")
         return read_manifest(rows[0][0], self.root.name) if rows else None
 
-    def tables(self) -> LaneTables | None:
-        """The rows of a small run; ``None`` if they are files."""
-        if self.content is not None:
-            return self.content.tables
-        rows = self._select("manifest, records, documents, lookups")
-        if not rows or rows[0][1] is None:
-            return None
-        manifest, *packed = rows[0]
-        lanes = read_manifest(manifest, self.root.name).lanes
-        return unpack_tables(packed, self.root.name, lanes)
+    def load(self) -> StoredRun | None:
+        """Reads the run with the rows of a small one; ``None`` if it is not in the ledger.
+
+        Raises:
+            FatalError: The ledger is damaged, or of another version of the program.
+        """
+        from publisher.ledger.tables import unpack_tables
+
+        for ended, end, plan, *packed in self._select(
+            "ended, outcome, manifest, records, documents, lookups"
+        ):
+            manifest = read_manifest(plan, self.root.name)
+            tables = None if packed[0] is None else unpack_tables(packed, self.root.name)
+            return StoredRun(self, manifest, self.texts(), read_end(end), ended or 0.0, tables)
+        return None
 
     def _select(self, columns: str) -> list[Any]:
         statement = f"SELECT {columns} FROM run WHERE number = ?"  # noqa: S608 - names of columns
@@ -132,8 +121,6 @@ class LedgerRun:
 
     def texts(self) -> Mapping[str, str]:
         """The small texts of the run by their names."""
-        if self.content is not None:
-            return self.content.texts
         statement = "SELECT name, text FROM run_text WHERE run = ?"
         return dict(storage.query(self.folder, statement, (self.number,)))
 
@@ -186,21 +173,12 @@ class LedgerRun:
     @property
     def acknowledgement(self) -> RunEnd | None:
         """How the run ended; ``None`` if it is not sent and acknowledged completely."""
-        if self.content is not None:
-            return self.content.end
         rows = self._select("outcome")
         return read_end(rows[0][0]) if rows else None
 
     @property
-    def is_sent(self) -> bool:
-        """True if the run is sent and acknowledged completely."""
-        return self.sent_at > 0
-
-    @property
     def sent_at(self) -> float:
         """When the run was acknowledged, in seconds since 1970-01-01 UTC; 0 if it is not."""
-        if self.content is not None:
-            return self.content.ended
         rows = self._select("ended")
         return float(rows[0][0] or 0) if rows else 0.0
 
@@ -312,11 +290,11 @@ class LedgerRun:
         from publisher.ledger.tables import write_lanes
 
         documents, own = self.documents(manifest), self.own_documents(manifest)
-        tables = self.tables()
-        if tables is not None:
+        stored = self.load()
+        if stored is not None and stored.tables is not None:
             for folder in (self.place, *([own] if own else [])):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_lanes(tables, self.place, own, manifest)
+            write_lanes(stored.tables, self.place, own, manifest)
         parts = [part for result in manifest.results for part in self._parts(result, documents)]
         _move([part for part in parts if part[0].exists()])
         shutil.rmtree(self.staging, ignore_errors=True)
@@ -327,23 +305,6 @@ class LedgerRun:
                     f"{path} of run {manifest.run} is missing: restore it; or move the ledger away, and "
                     "publish again"
                 )
-
-    @contextmanager
-    def unpacked(self, manifest: Manifest) -> Iterator[LedgerRun]:
-        """Yields the run with files: its own, or temporary ones with the rows of a small run."""
-        from publisher.ledger.tables import write_lanes
-
-        tables = self.tables()
-        if tables is None:
-            yield self
-            return
-        with TemporaryDirectory(prefix="xds-publisher-") as name:
-            run = LedgerRun(self.root, self.ledger, Path(name), self.content)
-            own = Path(name) / manifest.documents if self.own_documents(manifest) else None
-            if own is not None:
-                own.mkdir(exist_ok=True)
-            write_lanes(tables, run.place, own, manifest)
-            yield run
 
     @property
     def is_packed(self) -> bool:
@@ -380,6 +341,49 @@ class LedgerRun:
         part = LaneNames(result.lane).part
         staged = result.folder(documents / DOCUMENT_STAGING) if result.staged else documents
         yield staged / part, documents / part
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A committed run as it was read from the ledger, or from the files of its hour."""
+
+    handle: LedgerRun
+    manifest: Manifest
+    texts: Mapping[str, str]
+    """Small texts of the run by their names."""
+    end: RunEnd | None
+    """``None`` for a run that is not sent and acknowledged completely, and for a replay."""
+    ended: float
+    """When it was acknowledged, in seconds since 1970-01-01 UTC; 0 if it is not."""
+    tables: RunTables | None = field(repr=False, compare=False)
+    """The rows of a small run; ``None`` if they are files."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of the run, as users name it."""
+        return self.handle.root
+
+    @property
+    def documents(self) -> Path:
+        """The folder of the part files."""
+        return self.handle.documents(self.manifest)
+
+    @contextmanager
+    def unpacked(self) -> Iterator[LedgerRun]:
+        """Yields the run with files: its own, or temporary ones with the rows of a small run."""
+        from publisher.ledger.tables import write_lanes
+
+        if self.tables is None:
+            yield self.handle
+            return
+        with TemporaryDirectory(prefix="xds-publisher-") as name:
+            run = replace(self.handle, files=Path(name))
+            own = None
+            if self.handle.own_documents(self.manifest) is not None:
+                own = Path(name) / self.manifest.documents
+                own.mkdir(exist_ok=True)
+            write_lanes(self.tables, run.place, own, self.manifest)
+            yield run
 
 
 def _move(parts: Iterable[tuple[Path, Path]]) -> None:
@@ -420,18 +424,6 @@ def read_manifest(stored: bytes, run: str) -> Manifest:
 def read_end(stored: str | None) -> RunEnd | None:
     """Restores how a run ended."""
     return None if stored is None else restore(RunEnd, json.loads(stored))
-
-
-def unpack_tables(packed: Iterable[bytes | None], run: str, lanes: int) -> dict[str, pa.Table]:
-    """The rows of a small run by the files that its lanes would have.
-
-    Raises ``FatalError`` if they are damaged."""
-    from publisher.ledger.tables import TABLES, by_lane, unpack
-
-    tables: dict[str, pa.Table] = {}
-    for table, content in zip(TABLES, packed, strict=True):
-        tables.update(by_lane(table, unpack(table, content or None, run), lanes))
-    return tables
 
 
 def _is_small(manifest: Manifest, paths: Iterable[Path]) -> bool:

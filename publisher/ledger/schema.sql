@@ -52,10 +52,10 @@ CREATE TABLE hour (
     greatest INTEGER
 ) STRICT;
 
--- Files that belong to hours, and to the states of sources.
+-- Files that belong to the states of sources.
 CREATE TABLE file (
     path TEXT PRIMARY KEY,           -- below the folder of the ledger
-    owner TEXT NOT NULL,             -- the folder of the hour or of the state
+    owner TEXT NOT NULL,             -- the folder of the state
     size INTEGER NOT NULL,
     digest TEXT NOT NULL             -- SHA-256
 ) STRICT, WITHOUT ROWID;

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.ledger.decisions import DECISION_SCHEMA
 from publisher.ledger.documents import INDEX_SCHEMA
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.lookups import LOOKUP_SCHEMA
 from publisher.ledger.manifest import Manifest
+from publisher.ledger.records import LEDGER_RECORD_SCHEMA
 
 _LANE = pa.field("lane", pa.int32())
 _OF_RUN = [pa.field("run", pa.int64()), _LANE]
@@ -40,10 +40,6 @@ class RunTable:
     name: str
     schema: pa.Schema
     """Without the numbers of run and lane."""
-    of_lane: str
-    """Property of ``LaneNames`` with the file of a lane that has the rows."""
-    repeating: tuple[str, ...] = ()
-    """Columns of texts that repeat: whole row groups are read in half the time if these stay encoded."""
 
     @property
     def numbered(self) -> pa.Schema:
@@ -52,26 +48,16 @@ class RunTable:
 
     def file_of(self, lane: int) -> str:
         """The file of a lane."""
-        return str(getattr(LaneNames(lane), self.of_lane))
+        return LaneNames(lane).table(self.name)
 
 
-RECORDS = RunTable(
-    "records",
-    DECISION_SCHEMA,
-    "decisions",
-    ("part", "schema", "table", "key", "perpetrator"),
-)
-DOCUMENTS = RunTable(
-    "documents",
-    pa.schema([*INDEX_SCHEMA, DOCUMENT_TEXTS]),
-    "index",
-    ("part", "schema", "table", "operation"),
-)
-LOOKUPS = RunTable("lookups", LOOKUP_SCHEMA, "lookups")
+RECORDS = RunTable("records", LEDGER_RECORD_SCHEMA)
+DOCUMENTS = RunTable("documents", pa.schema([*INDEX_SCHEMA, DOCUMENT_TEXTS]))
+LOOKUPS = RunTable("lookups", LOOKUP_SCHEMA)
 TABLES = (RECORDS, DOCUMENTS, LOOKUPS)
 
-LaneTables = Mapping[str, pa.Table]
-"""The tables of a run by the names of the files that its lanes would have."""
+RunTables = Mapping[str, pa.Table]
+"""The rows of a run by the names of the tables, with the number of the lane."""
 
 
 def pack(table: RunTable, lanes: Iterable[pa.Table]) -> bytes | None:
@@ -107,13 +93,20 @@ def unpack(table: RunTable, packed: bytes | None, place: str) -> pa.Table:
     return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(plain), schema)])
 
 
-def by_lane(table: RunTable, rows: pa.Table, lanes: int) -> Iterator[tuple[str, pa.Table]]:
-    """Yields the rows of each lane, whose numbers ascend, by the names of the lanes' files."""
-    numbers = rows["lane"].to_numpy()
-    ends = np.searchsorted(numbers, np.arange(lanes + 1)).tolist()
+def unpack_tables(packed: Iterable[bytes | None], run: str) -> RunTables:
+    """The rows of a small run.  Raises ``FatalError`` if they are damaged."""
+    return {
+        table.name: unpack(table, content or None, run)
+        for table, content in zip(TABLES, packed, strict=True)
+    }
+
+
+def by_lane(rows: pa.Table, lanes: int) -> Iterator[pa.Table]:
+    """Yields the rows of each lane, whose numbers ascend."""
+    ends = np.searchsorted(rows["lane"].to_numpy(), np.arange(lanes + 1)).tolist()
     others = rows.drop_columns(["lane"])
-    for lane, (start, end) in enumerate(pairwise(ends)):
-        yield table.file_of(lane), others.slice(start, end - start)
+    for start, end in pairwise(ends):
+        yield others.slice(start, end - start)
 
 
 def number_rows(rows: pa.Table, run: int) -> pa.Table:
@@ -143,23 +136,20 @@ def read_lanes(
         yield rows
 
 
-def write_lanes(
-    tables: LaneTables, files: Path, documents: Path | None, manifest: Manifest
-) -> None:
+def write_lanes(tables: RunTables, files: Path, documents: Path | None, manifest: Manifest) -> None:
     """Writes the tables of a run as the files of its lanes; ``documents`` gets the texts of documents."""
-    for lane in range(manifest.lanes):
-        for table in TABLES:
-            name = table.file_of(lane)
-            rows = tables[name]
-            if table == LOOKUPS and not manifest.has_lookups(lane):
+    for table in TABLES:
+        for lane, rows in enumerate(by_lane(tables[table.name], manifest.lanes)):
+            columns = rows
+            if table == LOOKUPS and not rows.num_rows:
                 continue
             if table == DOCUMENTS:
                 if documents is not None:
                     lines = "".join(f"{text}\n" for text in rows[DOCUMENT_TEXTS.name].to_pylist())
                     part = documents / LaneNames(lane).part
                     part.write_text(lines, "utf-8", newline="\n")
-                rows = rows.drop_columns([DOCUMENT_TEXTS.name])
-            pq.write_table(rows, files / name)
+                columns = rows.drop_columns([DOCUMENT_TEXTS.name])
+            pq.write_table(columns, files / table.file_of(lane))
 
 
 def _texts(documents: Path | None, lane: int, count: int) -> pa.Array:

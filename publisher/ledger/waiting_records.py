@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.ledger.decisions import PositionText
 from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.records import PositionText
 from publisher.model.change import Object, Position
 from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, ids_in
 
@@ -105,7 +105,7 @@ class _Batch(NamedTuple):
 
 
 def _batches(ledger_run: Path, lane: int, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:
-    with pq.ParquetFile(ledger_run / LaneNames(lane).decisions) as file:
+    with pq.ParquetFile(ledger_run / LaneNames(lane).records) as file:
         for batch in file.iter_batches(ROWS_AT_ONCE, columns=_COLUMNS, use_threads=False):
             of_objects = batch.filter(batch.column("key").is_valid())
             if of_objects.num_rows:

@@ -29,10 +29,10 @@ from annotated_types import Ge, Le
 
 from publisher.console import counts_text
 from publisher.errors import PublisherError, of_system
-from publisher.ledger.lane_reader import DecidedRecord, PublishedDocument, readers_of
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.read import find_run
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.run_reader import DecidedRecord, PublishedDocument, RunReader
+from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.ledger.storage import LEDGER
 from publisher.observing.contract import Poll
 from publisher.redaction import redact_all
@@ -78,10 +78,7 @@ class Trace:
         if self._level < 2 or not poll.report.ledger:
             return
         try:
-            ledger_run = find_run(Path(poll.report.ledger))
-            manifest = ledger_run.manifest()
-            if manifest is not None:
-                self._show_run(ledger_run, manifest)
+            self._show_run(find_run(Path(poll.report.ledger)))
         except PublisherError as error:
             self._show(1, f"{run} cannot be traced: {error.message}")
         except OSError as error:
@@ -98,17 +95,16 @@ class Trace:
     def on_stop(self, reason: str) -> None:
         """Writes no line: the log has one."""
 
-    def _show_run(self, ledger_run: LedgerRun, manifest: Manifest) -> None:
-        run = manifest.run
+    def _show_run(self, stored: StoredRun) -> None:
+        manifest, run = stored.manifest, stored.manifest.run
         self._show_lines(2, (f"{run} {line}" for line in _sources(manifest)))
         if self._level >= 3:
-            lanes = readers_of(ledger_run, manifest)
-            records = (entry for lane in lanes for entry in lane.decisions())
+            reader = RunReader(stored)
+            records = reader.records()
             self._show_lines(3, (f"{run} {_record(entry, manifest)}" for entry in records))
-            documents = (entry for lane in lanes for entry in lane.documents())
-            self._show_lines(3, (f"{run} {_document(entry)}" for entry in documents))
+            self._show_lines(3, (f"{run} {_document(entry)}" for entry in reader.documents()))
         self._show_lines(4, (f"{run} {line}" for line in _lanes(manifest)))
-        self._show_lines(5, (f"{run} {line}" for line in _files(ledger_run)))
+        self._show_lines(5, (f"{run} {line}" for line in _files(stored.handle)))
 
     def _show_lines(self, level: int, lines: Iterator[str]) -> None:
         if level > self._level:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
+import pyarrow.compute as pc
+
 from publisher.dispatch.refusals import read_records
-from publisher.errors import UsageError
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_reader import (
-    DecidedRecord,
-    LaneReader,
-    PublishedDocument,
-    RecordedLookup,
-    readers_of,
-)
-from publisher.ledger.manifest import Manifest, SourceEntry
+from publisher.ledger.manifest import SourceEntry
 from publisher.ledger.read import find_job, find_run, read_runs, scan_runs
 from publisher.ledger.retried_records import RetryResult, read_retries, reject_id, retried_files
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.run_reader import (
+    DecidedRecord,
+    Place,
+    PublishedDocument,
+    RecordedLookup,
+    RunReader,
+)
+from publisher.ledger.runs import StoredRun
 from publisher.model.change import (
     QUERY_BACK,
     STATUS_OF,
@@ -36,6 +37,7 @@ from publisher.model.reason_texts import EVENT_NAMES
 from publisher.reports.late_records import late_text
 from publisher.reports.resolution import Resolution, filter_options, meaning_of, resolve
 from publisher.reports.selectors import (
+    at_position,
     is_of_table,
     key_texts,
     position_in,
@@ -102,7 +104,6 @@ class RecordStory:
     written none, or not yet."""
 
 
-_NO_DOCUMENT = -1
 _DELETED = "D"
 
 Find = Callable[["StoryReader", str], list[DecidedRecord]]
@@ -132,15 +133,11 @@ def explain(
         return _with_retries(_search_job(job, selector, find, with_raw=with_raw), job)
 
     run = find_run(directory)
-    manifest = run.manifest()
-    if manifest is None:
-        raise UsageError(f"{directory} has no complete run: start it again, then explain")
-    stories = stories_of(run, manifest, lambda reader: find(reader, selector), with_raw=with_raw)
+    manifest, ledger = run.manifest, run.handle.ledger
+    stories = stories_of(run, lambda reader: find(reader, selector), with_raw=with_raw)
     if not stories:
         refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
-    return (
-        stories if run.ledger is None else _with_retries(stories, Ledger(run.ledger, manifest.job))
-    )
+    return stories if ledger is None else _with_retries(stories, Ledger(ledger, manifest.job))
 
 
 def _with_retries(stories: list[RecordStory], ledger: Ledger) -> list[RecordStory]:
@@ -152,15 +149,14 @@ def _with_retries(stories: list[RecordStory], ledger: Ledger) -> list[RecordStor
 
 
 def stories_of(
-    ledger_run: LedgerRun,
-    manifest: Manifest,
+    run: StoredRun,
     find: Callable[[StoryReader], list[DecidedRecord]],
     *,
     with_raw: bool = True,
 ) -> list[RecordStory]:
     """Tells the stories of some records of a run; for ``with_raw`` see ``explain``."""
-    reader = StoryReader(ledger_run, manifest, with_raw=with_raw)
-    return [reader.story(record) for record in find(reader)]
+    reader = StoryReader(run, with_raw=with_raw)
+    return reader.tell(find(reader))
 
 
 def _search_job(ledger: Ledger, selector: str, find: Find, *, with_raw: bool) -> list[RecordStory]:
@@ -171,34 +167,28 @@ def _search_job(ledger: Ledger, selector: str, find: Find, *, with_raw: bool) ->
     stories: list[RecordStory] = []
     wanted = wanted_for(sources, selector)
     for run in read_runs(ledger, wanted) if wanted is not None else ():
-        assert run.content is not None
-        manifest = run.content.manifest
-        found = stories_of(run, manifest, lambda reader: find(reader, selector), with_raw=with_raw)
-        stories += [replace(story, run=manifest.run) for story in found]
+        found = stories_of(run, lambda reader: find(reader, selector), with_raw=with_raw)
+        stories += [replace(story, run=run.manifest.run) for story in found]
     return stories or refuse_unknown_selector(f"job {ledger.job}", selector, sources)
 
 
 class StoryReader:
-    """Finds records in all lanes and builds their explanations."""
+    """Finds records of a run and builds their explanations."""
 
-    def __init__(self, ledger_run: LedgerRun, manifest: Manifest, *, with_raw: bool = True) -> None:
+    def __init__(self, run: StoredRun, *, with_raw: bool = True) -> None:
         """For ``with_raw`` see ``explain``."""
-        self._manifest = manifest
+        self._run = run
+        self._manifest = manifest = run.manifest
         self._with_raw = with_raw
-        self._ledger_run = ledger_run
-        self._documents = ledger_run.documents(manifest)
-        is_in_ledger = (
-            ledger_run.tables() is not None and ledger_run.own_documents(manifest) is not None
-        )
-        self._in_ledger = str(ledger_run.folder) if is_in_ledger else None
-        self.sinks = list(read_records(ledger_run))
-        self._end = ledger_run.acknowledgement
+        is_in_ledger = run.tables is not None and run.handle.own_documents(manifest) is not None
+        self._in_ledger = str(run.handle.folder) if is_in_ledger else None
+        self.sinks = list(read_records(run.texts))
         self._refused = {
             (refusal.lane, refusal.document): refusal
             for sink in self.sinks
             for refusal in sink.refusals
         }
-        self._lanes = readers_of(ledger_run, manifest)
+        self._rows = RunReader(run)
         self._sources: list[Source] = [
             FORMATS[entry.format].restore(entry.options, entry.reading)
             for entry in manifest.sources
@@ -208,7 +198,7 @@ class StoryReader:
         """Finds the records that a position, event id, key or association selects, in their order."""
         find = self._by_key if "=" in selector else self._by_position
         return sorted(
-            find(selector), key=lambda record: (record.source, record.position, record.row)
+            find(selector), key=lambda record: (record.source, record.position, record.number)
         )
 
     def _by_position(self, selector: str) -> Iterator[DecidedRecord]:
@@ -218,10 +208,8 @@ class StoryReader:
             position = position_in(source, text)
             if position is None or not (prefix is None or entry.origin.has(prefix, entry.name)):
                 continue
-            is_short = source.is_short(text)
-            for lane in self._lanes:
-                find = lane.by_low if is_short else lane.by_position
-                yield from find(number, position)
+            condition = at_position(position, number, is_short=source.is_short(text))
+            yield from self._rows.records(condition)
 
     def _by_key(self, selector: str) -> list[DecidedRecord]:
         """Finds records by association or by key text.
@@ -229,7 +217,8 @@ class StoryReader:
         An association without schema matches any schema, unless an object has none."""
         key, name = split_association(selector)
         keys = key_texts(key)
-        records = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
+        condition = pc.field("key").isin(sorted(keys))
+        records = list(self._rows.records(condition, self._lanes_of(keys, name)))
         if not name:
             return records
         return [record for record in records if is_of_table(record.object, name)] or [
@@ -238,24 +227,40 @@ class StoryReader:
             if record.object is not None and is_of_table(record.object._replace(schema=None), name)
         ]
 
-    def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
-        """Returns the lanes to search: few if schema and table are named without quotes."""
+    def _lanes_of(self, keys: frozenset[str], name: str) -> set[int] | None:
+        """Returns the lanes to search: few if schema and table are named without quotes, ``None``: all."""
         table, _, schema = name.partition(",schema=")
         if not schema or '"' in name or any(source.joins_keys for source in self._sources):
-            return self._lanes
+            return None
         if self._manifest.is_masked:  # lanes follow from real keys
-            return self._lanes
-        numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
-        return [self._lanes[number] for number in sorted(numbers)]
+            return None
+        return {lane_of(schema, table, key, self._manifest.lanes) for key in keys}
 
-    def story(self, record: DecidedRecord) -> RecordStory:
-        """Explains a record."""
-        lane, number = self._lanes[record.lane], record.document
+    def tell(self, records: Sequence[DecidedRecord]) -> list[RecordStory]:
+        """Explains records."""
+        causes = self._rows.find_records([(r.lane, r.by) for r in records if r.by >= 0])
+        documents = self._documents_of(records)
+        objects = {r.object for r in records if r.object and r.event_type in QUERY_BACK}
+        lookups = self._rows.lookups(objects)
+        return [self._story(record, causes, documents, lookups) for record in records]
+
+    def _documents_of(self, records: Sequence[DecidedRecord]) -> dict[Place, PublishedDocument]:
+        return self._rows.find_documents([(r.lane, r.document) for r in records if r.document >= 0])
+
+    def _story(
+        self,
+        record: DecidedRecord,
+        causes: Mapping[Place, DecidedRecord],
+        documents: Mapping[Place, PublishedDocument],
+        lookups: Mapping[tuple[int, Object], Sequence[RecordedLookup]],
+    ) -> RecordStory:
+        by = causes.get((record.lane, record.by))
+        of_object: Sequence[RecordedLookup] = ()
+        if record.object and record.event_type in QUERY_BACK:
+            of_object = lookups.get((record.source, record.object), ())
         entry, source = self._manifest.sources[record.source], self._sources[record.source]
-        document = None if number == _NO_DOCUMENT else lane.document(number)
-        by = lane.row(record.by) if record.by >= 0 else None
         filters = filter_options(self._manifest.settings, record.source)
-        refused = self._refused.get((record.lane, number))
+        refused = self._refused.get((record.lane, record.document))
         status = self._status(record, by)
         return RecordStory(
             source=entry.name,
@@ -273,52 +278,53 @@ class StoryReader:
             meaning=meaning_of(record, filters) if refused is None else refused.detail,
             status=status,
             by=None if by is None else source.position_text(by.position),
-            lookups=tuple(_lookups(lane, record)),
-            document=document,
-            target=self._in_ledger or str(self._documents),
+            lookups=tuple(of_object),
+            document=documents.get((record.lane, record.document)),
+            target=self._in_ledger or str(self._run.documents),
             sent_to=tuple(sink.target for sink in self.sinks),
-            late=late_text(self._ledger_run, self._manifest, record),
+            late=late_text(self._run, record),
             ledger=self._in_ledger,
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
             not_shown="the run is masked" if self._manifest.is_masked else None,
             table=entry.table,
             fingerprint=record.fingerprint,
-            row=record.row,
+            row=record.number,
             written=self._letter_of(entry, status),
         )
 
     def of_document(self, lane: int, number: int) -> list[DecidedRecord]:
         """Finds the records of a document by its number in a lane."""
-        return self._lanes[lane].by_document(number)
+        found = self._rows.records(pc.field("document") == number, [lane])
+        return [record for record in found if record.lane == lane]
 
-    def event_id(self, record: DecidedRecord) -> str | None:
-        """The event id of the document of a record; ``None`` without a document."""
-        if record.document == _NO_DOCUMENT:
-            return None
-        return self._lanes[record.lane].document(record.document).event_id
+    def with_event_id(self, records: Sequence[DecidedRecord], event_id: str) -> list[DecidedRecord]:
+        """Finds the records of the documents that have an event id, among those of some records."""
+        documents = self._documents_of(records)
+        places = sorted(at for at, each in documents.items() if each.event_id == event_id)
+        return [record for place in places for record in self.of_document(*place)]
 
     def _read_raw(self, entry: SourceEntry, record: DecidedRecord) -> str | None:
         """Reads a record in its file again; ``None`` if that is not wanted or not possible."""
         if not self._with_raw or self._manifest.is_masked:
             return None
-        return read_raw(entry, record.split, frozenset({record.record})).get(record.record)
+        return read_raw(entry, record.split, frozenset({record.row})).get(record.row)
 
     def _reject_id(self, record: DecidedRecord) -> str | None:
         if record.outcome is not Outcome.REJECTED:
             return None
-        return reject_id(self._manifest.run, record.split, record.record)
+        return reject_id(self._manifest.run, record.split, record.row)
 
     def _retry_of(self, record: DecidedRecord) -> str | None:
         files = retried_files(self._manifest.sources[record.source], record.split)
-        place = record.source, record.record
+        place = record.source, record.row
         of_place = (r for r in self._manifest.retried if (r.source, r.row) == place)
         return next((r.id for r in of_place if PurePath(r.file) in files), None)
 
     def _letter_of(self, entry: SourceEntry, status: str) -> str | None:
         """The status that the acknowledgement of the run has written, see ``RecordStory``."""
         has_status = entry.table is not None and FORMATS[entry.format].has_status
-        end = self._end
+        end = self._run.end
         if not has_status or end is None or not end.writes_status or status == Status.NEW:
             return None
         is_deleted = end.deletes_rows and status in (Status.SUCCESS, Status.WARNING)
@@ -331,16 +337,10 @@ class StoryReader:
         return Status.FATAL if is_refused else _status(record, by)
 
 
-def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[RecordedLookup]:
-    if record.object is None or record.event_type not in QUERY_BACK:
-        return ()
-    return lane.lookups(record.source, record.object)
-
-
 def _place(entry: SourceEntry, record: DecidedRecord) -> str:
     if entry.table is not None:
         return f"table {entry.table}"
-    return f"{entry.splits[record.split - entry.first_split]['path']}, record {record.record}"
+    return f"{entry.splits[record.split - entry.first_split]['path']}, record {record.row}"
 
 
 def _event(event_type: int | None) -> str | None:

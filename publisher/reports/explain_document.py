@@ -7,8 +7,8 @@ from pathlib import Path
 
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import UsageError
-from publisher.ledger.lane_reader import DecidedRecord
 from publisher.ledger.read import find_job, find_run
+from publisher.ledger.run_reader import DecidedRecord
 from publisher.reports.explain import RecordStory, StoryReader, explain, stories_of
 from publisher.reports.places import FilePlace, TopicPlace, target_of
 
@@ -29,12 +29,11 @@ def explain_line(place: FilePlace) -> list[RecordStory]:
         run = find_run(folder)
     except UsageError:  # the documents of a topic are in a folder of the run
         run = find_run(folder.parent)
-    manifest = run.manifest()
-    results = manifest.results if manifest is not None else ()
+    results = run.manifest.results
     count = next((result.documents for result in results if result.lane == lane), 0)
-    if manifest is None or not 0 <= number < count:
+    if not 0 <= number < count:
         raise UsageError(f"{place.file} has {count:,} document(s): correct line {place.line}")
-    return stories_of(run, manifest, lambda reader: reader.of_document(lane, number))
+    return stories_of(run, lambda reader: reader.of_document(lane, number))
 
 
 def explain_offset(
@@ -60,14 +59,7 @@ def explain_offset(
 
     def find(reader: StoryReader, selector: str) -> list[DecidedRecord]:
         found = reader.find(selector)
-        if is_letter:
-            return found
-        documents = {
-            (record.lane, record.document)
-            for record in found
-            if reader.event_id(record) == event_id
-        }
-        return [r for lane, number in sorted(documents) for r in reader.of_document(lane, number)]
+        return found if is_letter else reader.with_event_id(found, event_id)
 
     try:
         return explain(directory, event_id, find)
@@ -81,7 +73,7 @@ def explain_offset(
 def _options_of(directory: Path) -> KafkaOptions:
     """The brokers that the newest run of a ledger names, without a login."""
     job = find_job(directory)
-    newest = find_run(directory) if job is None else job.newest_run()
+    newest = job.newest_run() if job is not None else find_run(directory).handle
     end = None if newest is None else newest.acknowledgement
     targets = [] if end is None or end.target is None else [end.target]
     if not targets:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from publisher.consumer import ModifyAssociation, parse_document
 from publisher.errors import UsageError
-from publisher.ledger.lane_reader import PublishedDocument
+from publisher.ledger.run_reader import PublishedDocument
 from publisher.model.change import Object
 from publisher.reports.changed_keys import former_associations
 from publisher.reports.explain import RecordStory, explain

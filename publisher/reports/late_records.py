@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_reader import DecidedRecord, readers_of
-from publisher.ledger.manifest import Manifest, SourceEntry
+from publisher.ledger.manifest import SourceEntry
 from publisher.ledger.read import Wanted, read_runs
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.run_reader import DecidedRecord, RunReader
+from publisher.ledger.runs import StoredRun
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import at_position
 
 
-def late_text(ledger_run: LedgerRun, manifest: Manifest, record: DecidedRecord) -> str | None:
+def late_text(run: StoredRun, record: DecidedRecord) -> str | None:
     """Explains a record with a smaller id than earlier runs have read; ``None`` for other records."""
-    entry = manifest.sources[record.source]
-    behind = manifest.behind.get(entry.name, 0)
+    entry = run.manifest.sources[record.source]
+    behind = run.manifest.behind.get(entry.name, 0)
     number = record.position.high
     if record.outcome is not Outcome.PUBLISHED or record.position.part or number >= behind:
         return None
-    ledger = Ledger(ledger_run.folder, manifest.job)
+    ledger = Ledger(run.handle.folder, run.manifest.job)
     wanted = Wanted(at_position(record.position), between=(number, number))
     for other in read_runs(ledger, wanted):
-        assert other.content is not None
-        earlier = other.content.manifest
-        if earlier.run == manifest.run:
+        if other.place == run.place:
             break
-        outcome = _outcome_in(other, earlier, entry, record.position)
+        outcome = _outcome_in(other, entry, record.position)
         if outcome is not None:
-            return f"an earlier run has read this record: {outcome} in run {earlier.run}"
+            return f"an earlier run has read this record: {outcome} in run {other.manifest.run}"
     has_all_ledgers = ledger.has_first_run()
     return (
         f"an earlier run has read record {behind}, but none has read this record: it was committed late"
@@ -35,18 +33,14 @@ def late_text(ledger_run: LedgerRun, manifest: Manifest, record: DecidedRecord) 
     )
 
 
-def _outcome_in(
-    ledger_run: LedgerRun, manifest: Manifest, source: SourceEntry, position: Position
-) -> str | None:
+def _outcome_in(run: StoredRun, source: SourceEntry, position: Position) -> str | None:
     """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
     wanted = source.name, source.origin
-    numbers = [
-        n for n, entry in enumerate(manifest.sources) if (entry.name, entry.origin) == wanted
-    ]
-    for reader in readers_of(ledger_run, manifest):
-        for number in numbers:
-            records = reader.by_position(number, position)
-            if records:
-                reason = records[-1].reason
-                return records[-1].outcome.label + (f" ({reason})" if reason else "")
+    for number, entry in enumerate(run.manifest.sources):
+        if (entry.name, entry.origin) != wanted:
+            continue
+        records = list(RunReader(run).records(at_position(position, number)))
+        if records:
+            reason = records[-1].reason
+            return records[-1].outcome.label + (f" ({reason})" if reason else "")
     return None

@@ -24,8 +24,8 @@ from publisher.consumer import (
     Value,
     parse_document,
 )
-from publisher.dispatch.refusals import refusals_in
-from publisher.ledger.read import LedgerPart, document_rows
+from publisher.dispatch.refusals import refusals_of
+from publisher.ledger.parts import LedgerPart, document_rows
 from publisher.model.change import EventType, Object, Outcome, Position, Reason
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
 from publisher.reports.selectors import PositionTexts
@@ -113,14 +113,14 @@ def read_histories(
     """
     keys = pc.field("key").isin(sorted({obj.key for obj in objects}))
     wanted = set(objects)
-    decisions = part.decisions(_COLUMNS, keys)
-    if not decisions.num_rows:
+    records = part.records(_COLUMNS, keys)
+    if not records.num_rows:
         return
     documents = part.documents(_OF_DOCUMENTS)
-    rows = document_rows(decisions, documents).tolist()
+    rows = document_rows(records, documents).tolist()
     of_rows = _read_documents(part, documents, sorted({row for row in rows if row >= 0}))
     reader = _EventReader(part)
-    for entry, row in zip(decisions.to_pylist(), rows, strict=True):
+    for entry, row in zip(records.to_pylist(), rows, strict=True):
         obj = Object(entry["schema"], entry["table"], entry["key"])
         if obj in wanted:
             yield obj, reader.event(entry, of_rows.get(row))
@@ -138,16 +138,12 @@ def _read_documents(
 
 
 class _EventReader:
-    """Turns the decisions of a part into events."""
+    """Turns the records of a part into events."""
 
     def __init__(self, part: LedgerPart) -> None:
         self._runs = part.runs
         self._positions = PositionTexts(part.runs)
-        self._refused = {
-            (number, refusal.lane, refusal.document): refusal
-            for number, run in enumerate(part.runs)
-            for refusal in refusals_in(run.texts)
-        }
+        self._refused = refusals_of(part.runs)
 
     def event(self, entry: Mapping[str, Any], document: HistoryDocument | None) -> HistoryEvent:
         manifest = self._runs[entry["run"]].manifest

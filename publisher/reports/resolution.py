@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from publisher.ledger.lane_reader import DecidedRecord
+from publisher.ledger.run_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.change import EventType, Object, Reason
 from publisher.model.plain import restore

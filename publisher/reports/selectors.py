@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from publisher.errors import UsageError
 from publisher.ledger.manifest import SourceEntry, SourceReading
-from publisher.ledger.read import ScannedRun, Wanted
+from publisher.ledger.read import Wanted
+from publisher.ledger.runs import StoredRun
 from publisher.model.change import Object, Position
 from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
@@ -74,11 +75,17 @@ def wanted_for(sources: Sequence[SourceReading], selector: str) -> Wanted | None
     return Wanted(reduce(operator.or_, conditions), between=(min(numbers), max(numbers)))
 
 
-def at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
-    """A condition on decisions at a position; a short position omits ``high``."""
+def at_position(
+    position: Position, source: int | None = None, *, is_short: bool = False
+) -> pc.Expression:
+    """A condition on records at a position, of one source in a run; a short position omits ``high``."""
     condition = pc.field("low") == position.low
     if not is_short:
         condition = (pc.field("high") == position.high) & condition
+    if source is not None:
+        part = pc.field("part") == position.part
+        part = part if position.part else part | pc.field("part").is_null()
+        condition = condition & part & (pc.field("source") == source)
     return condition
 
 
@@ -111,10 +118,10 @@ def position_in(source: Source, text: str) -> Position | None:
 
 
 class PositionTexts:
-    """Formats the positions of decisions as the users of their sources write them."""
+    """Formats the positions of records as the users of their sources write them."""
 
-    def __init__(self, runs: Sequence[ScannedRun]) -> None:
-        """``runs`` are the runs of the part that has the decisions."""
+    def __init__(self, runs: Sequence[StoredRun]) -> None:
+        """``runs`` are the runs of the part that has the records."""
         self._runs = runs
         self._sources: dict[tuple[int, int], SourceBase] = {}
 

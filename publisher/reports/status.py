@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.dispatch.files import refuse_foreign_runs
-from publisher.dispatch.refusals import apply_refusals, read_records
+from publisher.dispatch.refusals import apply_refusals, refusals_in
 from publisher.errors import PublisherError, of_system
 from publisher.ledger.conservation import RunReport, report_of
 from publisher.ledger.job import RUNS, Ledger
@@ -243,7 +243,7 @@ def _tables(
 def _last(ledger_run: LedgerRun, manifest: Manifest) -> LastRun:
     report = _report(ledger_run, manifest)
     done, end = None, ledger_run.acknowledgement
-    if ledger_run.is_sent:
+    if ledger_run.sent_at:
         done = datetime.fromtimestamp(ledger_run.sent_at, UTC).isoformat(timespec="seconds")
     return LastRun(
         run=report.run,
@@ -261,11 +261,8 @@ def _last(ledger_run: LedgerRun, manifest: Manifest) -> LastRun:
 
 def _report(ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
     report = report_of(manifest, state="", ledger=str(ledger_run.root), target="", seconds={})
-    refused = {
-        (refusal.lane, refusal.document): refusal
-        for record in read_records(ledger_run)
-        for refusal in record.refusals
-    }
+    refusals = refusals_in(ledger_run.texts())
+    refused = {(refusal.lane, refusal.document): refusal for refusal in refusals}
     return apply_refusals(report, list(refused.values()))
 
 

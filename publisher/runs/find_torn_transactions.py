@@ -1,9 +1,9 @@
 """Finds transactions of which a planned run would publish only a part.
 
 A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
-forbids for instance, does not affect the documents that other lanes have planned.  So the decisions that
+forbids for instance, does not affect the documents that other lanes have planned.  So the records that
 lanes have staged are compared before the ledger is committed, and a run that would tear a transaction
-is planned again with that transaction rejected.  If a run has no rejects, no decisions are read.
+is planned again with that transaction rejected.  If a run has no rejects, no records are read.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _find_causes(
 
     def read(outcomes: list[int], *more: str, where: pc.Expression) -> Iterator[pa.Table]:
         for result in results:
-            path = result.folder(staging) / LaneNames(result.lane).decisions
+            path = result.folder(staging) / LaneNames(result.lane).records
             yield pq.read_table(
                 path,
                 columns=[*dict.fromkeys([*columns, *more])],

@@ -34,7 +34,7 @@ def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]
             for result in results:
                 folder = result.folder(request.ledger_run.staging)
                 rejected = pc.field("outcome") == int(Outcome.REJECTED)
-                _add(rows, folder / LaneNames(result.lane).decisions, number, rejected)
+                _add(rows, folder / LaneNames(result.lane).records, number, rejected)
             splits = [(source.splits[n - first], frozenset(rows[n])) for n in sorted(rows)]
             if splits:
                 before = (request.state or {}).get(source.name)
@@ -59,15 +59,15 @@ def keep_refused(
         rows: Rows = {}
         for lane, documents in lanes.items():
             sent = pc.field("document").isin(documents)
-            _add(rows, ledger_run.place / LaneNames(lane).decisions, number, sent)
+            _add(rows, ledger_run.place / LaneNames(lane).records, number, sent)
         splits = [(restore_split(entry, n), frozenset(rows[n])) for n in sorted(rows)]
         if splits:
             before = ledger.state_before(manifest.run, entry.name)
             source.keep_unpublished(state, before, splits)
 
 
-def _add(rows: Rows, decisions: Path, source: int, where: pc.Expression) -> None:
-    """Adds the changes of a source in the decisions of a lane."""
+def _add(rows: Rows, records: Path, source: int, where: pc.Expression) -> None:
+    """Adds the changes of a source in the records of a lane."""
     where &= (pc.field("source") == source) & pc.field("event_type").is_valid()
-    for entry in pq.read_table(decisions, columns=["split", "row"], filters=where).to_pylist():
+    for entry in pq.read_table(records, columns=["split", "row"], filters=where).to_pylist():
         rows.setdefault(entry["split"], set()).add(entry["row"])

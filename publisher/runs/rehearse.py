@@ -142,7 +142,9 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
     refuse_unsent_run(dispatcher, manifest)
     sent = find_sent(ledger_run, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
-    with ledger_run.unpacked(manifest) as read:
+    stored = ledger_run.load()
+    assert stored is not None
+    with stored.unpacked() as read:
         statuses = write_statuses(settings, read, manifest, refused, WrongTable.ABANDON, None)
     counts = dict(sorted(statuses.changed.items()))
     report = replace(sent.report, state=PLANNED, statuses=counts)

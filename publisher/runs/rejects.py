@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from publisher.dispatch.refusals import refusals_in
+from publisher.dispatch.refusals import refusals_of
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.manifest import SourceEntry
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.ledger.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
@@ -28,7 +28,7 @@ _REJECT = (
     *("source", "split", "row", "rank", "event_type", TRANSACTION, *Position._fields),
     *("reason", "table", "key", "detail", "raw"),
 )
-"""Columns of decisions: a record's place and kind, those that may name its transaction, and its content."""
+"""Columns of records: a record's place and kind, those that may name its transaction, and its content."""
 _COLUMNS = ("source", "split", "row", "part", "high", "low", "table", "key", "outcome", "reason")
 _READ = (*_COLUMNS, "raw", "document")
 _ROWS = 1_000
@@ -185,7 +185,7 @@ class ReadAgain(RetryResult):
 
 
 _Record = tuple[str, Any, tuple[object, ...]]
-"""A record whatever run reads it: it has a value in a column of decisions, and others."""
+"""A record whatever run reads it: it has a value in a column of records, and others."""
 
 
 def refused_id(run: str, lane: int, document: int) -> str:
@@ -240,11 +240,7 @@ def _read_rejected(
     Adds the runs to ``runs``."""
     rejected: dict[str, tuple[int, list[_Record | None]]] = {}
     for part in parts:
-        refused = {
-            (number, entry.lane, entry.document)
-            for number, run in enumerate(part.runs)
-            for entry in refusals_in(run.texts)
-        }
+        refused = refusals_of(part.runs)
         for run in part.runs:
             runs.setdefault(run.manifest.run, len(runs))
         condition = pc.field("outcome") == _REJECTED
@@ -283,8 +279,8 @@ def _read_last(
 def _rows(
     part: LedgerPart, condition: pc.Expression, columns: Sequence[str]
 ) -> Iterator[tuple[SourceEntry, str, dict[str, Any]]]:
-    """Yields the decisions of a part that meet a condition, with their sources and runs."""
-    for batch in part.decisions(columns, condition).to_batches(_ROWS):
+    """Yields the records of a part that meet a condition, with their sources and runs."""
+    for batch in part.records(columns, condition).to_batches(_ROWS):
         for row in batch.to_pylist():
             manifest = part.runs[row["run"]].manifest
             yield manifest.sources[row["source"]], manifest.run, row

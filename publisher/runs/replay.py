@@ -222,13 +222,11 @@ def dispatch(
     with ExitStack() as stack:
         found = find_run(directory)
         if dry_run:
-            refuse_locked_directory(found.root)
-        elif found.ledger is None:  # a replay into this directory may run
-            stack.enter_context(lock_directory(found.root))
-        manifest = found.manifest()
-        if manifest is None:
-            raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
-        ledger_run = stack.enter_context(found.unpacked(manifest))
+            refuse_locked_directory(found.place)
+        elif found.handle.ledger is None:  # a replay into this directory may run
+            stack.enter_context(lock_directory(found.place))
+            found = find_run(directory)
+        manifest, ledger_run = found.manifest, stack.enter_context(found.unpacked())
         started = LocalEngine() if dry_run else start_engine(settings.run.engine, settings.spark)
         engine = stack.enter_context(started)
         identity, run = manifest.identity, manifest.run

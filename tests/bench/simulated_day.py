@@ -59,17 +59,10 @@ class TemplateRun:
 
 def _rows_of(run: LedgerRun, name: str) -> pa.Table:
     (table,) = (table for table in TABLES if table.name == name)
-    manifest, tables = run.manifest(), run.tables()
-    assert manifest is not None
-    assert tables is not None
-    parts = [table.numbered.empty_table()]
-    for lane in range(manifest.lanes):
-        rows = tables[table.file_of(lane)]
-        lanes = pa.array(np.full(rows.num_rows, lane, np.int32))
-        parts.append(
-            number_rows(rows.add_column(0, "lane", lanes), run.number).cast(table.numbered)
-        )
-    return pa.concat_tables(parts).combine_chunks()
+    stored = run.load()
+    assert stored is not None
+    assert stored.tables is not None
+    return number_rows(stored.tables[name], run.number).cast(table.numbered).combine_chunks()
 
 
 def _row_of(run: LedgerRun) -> Mapping[str, object]:

@@ -53,7 +53,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
 
 def _plan(job: Path) -> LedgerRun:
     """The ledger of a run that left all rows as they are."""
-    return find_run(Path(publish(load(job)).ledger))
+    return find_run(Path(publish(load(job)).ledger)).handle
 
 
 def _write_statuses(server: Server, job: Path, ledger_run: LedgerRun, events: int) -> float:

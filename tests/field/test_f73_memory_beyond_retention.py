@@ -30,7 +30,7 @@ COMPARED = JOB.replace(
 def runs(bench: Workbench) -> list[str]:
     """The runs whose rows are kept."""
     ledger = Ledger(bench.folder / ".xds-publisher" / "hr", "hr")
-    return [run.root.name for run in read_runs(ledger)]
+    return [run.place.name for run in read_runs(ledger)]
 
 
 def test_an_old_export_is_known_again_by_its_content(bench: Workbench) -> None:

@@ -54,7 +54,7 @@ def test_files_of_a_plan_that_is_not_committed_are_removed_and_a_finished_run_ha
     topic = kafka.make()
     (tmp_path / "job.toml").write_text(JOB.format(bootstrap=kafka.bootstrap, topic=topic))
     settings = load(tmp_path / "job.toml")
-    part, decisions = f"documents/{LaneNames(0).part}", LaneNames(0).decisions
+    part, decisions = f"documents/{LaneNames(0).part}", LaneNames(0).records
     with Job(settings, FailingEngine()) as job:
         with pytest.raises(UnreachableError):
             job.run()

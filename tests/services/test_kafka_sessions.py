@@ -196,7 +196,7 @@ def test_a_limit_that_was_lowered_after_the_last_run(job: Job) -> None:
     job.send()
     job.kafka.alter(job.topic, max_message_bytes=2_000)
     job.send(size=3_000)
-    (record,) = read_records(LedgerRun(job.root / "job-000002"))
+    (record,) = read_records(LedgerRun(job.root / "job-000002").texts())
     assert len(record.refusals) == COUNT
     assert job.numbers() == job.expected()[:COUNT]
 

@@ -46,7 +46,7 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     dispatch_run(sink, ledger_run, manifest)
     small = [document for document in planned if len(document.text) < 20_000]
     assert by_key(kafka.read(topic)) == texts_by_key(small)
-    (record,) = read_records(ledger_run)
+    (record,) = read_records(ledger_run.texts())
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
     assert "accepts 20,000" in record.refusals[0].detail
@@ -86,7 +86,7 @@ def test_the_size_is_counted_to_the_byte(
     ledger_run, manifest = commit_run(tmp_path / "ledger", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
     dispatch_run(dispatcher(kafka, topic, 3, kafka=settings), ledger_run, manifest)
-    (record,) = read_records(ledger_run)
+    (record,) = read_records(ledger_run.texts())
     assert [entry.lane for entry in record.refusals] == [2]
     assert len(kafka.read(topic)) == (2 if new_key is None else 4)
     if own is None:  # the broker itself sees it so
@@ -127,10 +127,10 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
-    (first,) = read_records(ledger_run)
+    (first,) = read_records(ledger_run.texts())
     kafka.alter(topic, max_message_bytes=100_000)
     dispatch_run(sink, ledger_run, manifest)
-    (second,) = read_records(ledger_run)
+    (second,) = read_records(ledger_run.texts())
     assert second.refusals == first.refusals
     assert len(kafka.read(topic)) == 1_999
     sink.forget()

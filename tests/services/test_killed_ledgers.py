@@ -58,7 +58,9 @@ def runs_in(copy: Ledger) -> int:
     copy.check()
     rows = storage.query(copy.root, "SELECT name FROM run ORDER BY number")
     for (name,) in rows:
-        assert copy.run(name).tables() is not None
+        run = copy.run(name).load()
+        assert run is not None
+        assert run.tables is not None
     storage.close(copy.root)
     return len(rows)
 

@@ -12,7 +12,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, from_record
-from publisher.dispatch.refusals import read_records
+from publisher.dispatch.refusals import refusals_in
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.read import find_run
 from publisher.runs import run as spine
@@ -86,8 +86,8 @@ class Job:
             return publish_job(settings)
 
     def refused(self, report: RunReport) -> set[int]:
-        records = read_records(find_run(Path(report.ledger)))
-        refused = [each.records for record in records for each in record.refusals]
+        refusals = refusals_in(find_run(Path(report.ledger)).texts)
+        refused = [each.records for each in refusals]
         return {int(number) for numbers in refused for number in numbers.split(",")}
 
     def _expect(self, each: Event) -> None:

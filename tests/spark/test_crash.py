@@ -173,7 +173,7 @@ class Program:
 
     def is_planning(self) -> bool:
         """True once a task has begun to write the files of its lane."""
-        return any((self.target / "_ledger/staging").glob("*/*.decisions.parquet"))
+        return any((self.target / "_ledger/staging").glob("*/*.records.parquet"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + 180

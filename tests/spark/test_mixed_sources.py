@@ -19,7 +19,6 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.read import find_run
 from publisher.reports.explain import explain
 from tests.support.event_ids import ORIGIN
@@ -40,10 +39,10 @@ class Mixed:
         self.report = json.loads(done.stdout)
         self.ledger_run, self.target = Path(self.report["ledger"]), Path(self.report["target"])
 
-    def decisions(self) -> pa.Table:
-        tables = find_run(self.ledger_run).tables()
+    def records(self) -> pa.Table:
+        tables = find_run(self.ledger_run).tables
         assert tables is not None
-        return pa.concat_tables(tables[LaneNames(lane).decisions] for lane in range(LANES))
+        return tables["records"]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +104,7 @@ def test_order_holds_within_a_source(run: Mixed) -> None:
 def test_every_record_and_header_names_its_source(run: Mixed) -> None:
     counted = {
         values["source"]: values["records_sum"]
-        for values in run.decisions().group_by("source").aggregate([("records", "sum")]).to_pylist()
+        for values in run.records().group_by("source").aggregate([("records", "sum")]).to_pylist()
     }
     assert counted == dict(enumerate(run.read.values()))
     forms = {
@@ -120,7 +119,7 @@ def test_every_record_and_header_names_its_source(run: Mixed) -> None:
 
 def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
     """Ranks make polls: each event of the log has its own, whatever tasks read and order it."""
-    log = run.decisions().filter(pa.compute.equal(run.decisions()["source"], 0))
+    log = run.records().filter(pa.compute.equal(run.records()["source"], 0))
     ranks = log.sort_by("high").column("rank").to_pylist()
     assert ranks == list(range(1, run.read["log"] + 1))
 
@@ -128,11 +127,8 @@ def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     """Returns the records for Kafka: headers, key and value of each document."""
     found = []
-    committed = find_run(run.ledger_run)
-    manifest = committed.manifest()
-    assert manifest is not None
     with ExitStack() as stack:
-        files = stack.enter_context(committed.unpacked(manifest)).place
+        files = stack.enter_context(find_run(run.ledger_run).unpacked()).place
         for lane in range(LANES):
             names = tuple(source["name"] for source in run.report["sources"])
             prefixes = tuple(ORIGIN.length(name) for name in names)

@@ -140,16 +140,14 @@ def close_hours(ledger: Ledger, *, fewest: int = 1, seconds: float = -1) -> list
 
 def contents_of(ledger: Ledger, run: str) -> dict[str, object]:
     """Everything in the ledger of a run, wherever it is; rows of tables as plain values."""
-    ledger_run = find_run(ledger.root / run)
-    manifest = ledger_run.manifest()
-    assert manifest is not None
-    with ledger_run.unpacked(manifest) as files:
+    stored = find_run(ledger.root / run)
+    with stored.unpacked() as files:
         paths = [path for path in files.place.rglob("*") if path.is_file()]
         return {
-            "manifest": manifest,
-            "texts": dict(ledger_run.texts()),
-            "end": ledger_run.acknowledgement,
-            "ended": ledger_run.sent_at,
+            "manifest": stored.manifest,
+            "texts": dict(stored.texts),
+            "end": stored.end,
+            "ended": stored.ended,
         } | {
             str(path.relative_to(files.place)): rows_of(path)
             if path.suffix == ".parquet"

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 
 from publisher.ledger import storage
 from publisher.ledger.conservation import RunReport, report_of
-from publisher.ledger.decisions import DECISION_SCHEMA
 from publisher.ledger.documents import INDEX_SCHEMA
 from publisher.ledger.job import Ledger
 from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.ledger.read import find_job
+from publisher.ledger.records import LEDGER_RECORD_SCHEMA
 from publisher.ledger.runs import LedgerRun
 from tests.support.event_ids import ORIGIN
 
@@ -119,7 +119,7 @@ def _lane(
         pa.Table.from_pylist(rows, INDEX_SCHEMA), folder / names.index, row_group_size=group
     )
     digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
-    pq.write_table(DECISION_SCHEMA.empty_table(), folder / names.decisions)
+    pq.write_table(LEDGER_RECORD_SCHEMA.empty_table(), folder / names.records)
     return LaneResult(number, "", len(planned), offset, (), (), (), digest, lookups=0)
 
 

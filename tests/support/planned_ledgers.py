@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.ledger import storage
-from publisher.ledger.decisions import DECISION_SCHEMA
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.ledger.read import find_job
+from publisher.ledger.records import LEDGER_RECORD_SCHEMA
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.model.change import Outcome
 from publisher.sources.event_log.options import EventLogOptions
@@ -47,8 +47,8 @@ def record(record_id: int, outcome: Outcome, reason: str | None = None, **more: 
 def write_decisions(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> None:
     """Decisions files of all lanes, with few rows in a row group."""
     for lane, records in enumerate(lanes):
-        table = pa.Table.from_pylist([dict(entry) for entry in records], DECISION_SCHEMA)
-        pq.write_table(table, root / LaneNames(lane).decisions, row_group_size=group)
+        table = pa.Table.from_pylist([dict(entry) for entry in records], LEDGER_RECORD_SCHEMA)
+        pq.write_table(table, root / LaneNames(lane).records, row_group_size=group)
 
 
 def manifest_of(

@@ -10,8 +10,11 @@ import pyarrow as pa
 
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
-from publisher.ledger.lane_reader import LaneReader
 from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.parts import LanePart
+from publisher.ledger.run_reader import RunReader
+from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
@@ -93,14 +96,16 @@ def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
     return results
 
 
-def readers(results: Iterable[LaneResult], folder: Path) -> list[LaneReader]:
-    """Readers of the staged files of all lanes."""
-    return [
-        LaneReader(
-            folder / "staging" / result.staged, folder / "documents" / result.staged, result.lane
-        )
+def staged_reader(results: Sequence[LaneResult], folder: Path) -> RunReader:
+    """Reads the staged files of all lanes."""
+    manifest = Manifest("run", "", len(results), "", {}, (), tuple(results), "", 0)
+    run = StoredRun(LedgerRun(folder), manifest, {}, None, 0.0, None)
+    staging, documents = folder / "staging", folder / "documents"
+    parts = [
+        LanePart(run, result.lane, result.folder(staging), result.folder(documents))
         for result in results
     ]
+    return RunReader(run, parts)
 
 
 def lines(results: Iterable[LaneResult], folder: Path) -> list[str]:

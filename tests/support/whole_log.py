@@ -173,16 +173,14 @@ def by_object(documents: Iterable[str]) -> dict[str, list[str]]:
 
 
 def manifest(directory: Path) -> Manifest:
-    found = find_run(directory).manifest()
-    assert found is not None
-    return found
+    return find_run(directory).manifest
 
 
 def decisions(directory: Path) -> Counter[str]:
     """Records by position and fate, of the first source alone; records without id by their reason."""
     found: Counter[str] = Counter()
-    with find_run(directory).unpacked(manifest(directory)) as run:
-        for path in sorted(run.place.glob("lane-*.decisions.parquet")):
+    with find_run(directory).unpacked() as run:
+        for path in sorted(run.place.glob("lane-*.records.parquet")):
             for row in pq.read_table(path).to_pylist():
                 position = row["high"] if not row["part"] else "?"
                 outcome = Outcome(row["outcome"]).label

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from publisher.dispatch.kafka.client import READ_SECONDS
 from publisher.dispatch.kafka.topic_admin import KafkaTopics, hidden_text
 from publisher.errors import FatalError, UnreachableError
-from publisher.ledger.decisions import PositionText
 from publisher.ledger.manifest import Manifest
+from publisher.ledger.records import PositionText
 from publisher.ledger.recovery import find_recovered_documents, read_recovery
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.waiting_records import WaitingIds, last_segment

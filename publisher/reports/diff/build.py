@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.ledger.read import LedgerPart, scan_runs
+from publisher.ledger.parts import LedgerPart
+from publisher.ledger.read import scan_runs
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,
     ComparedRecord,

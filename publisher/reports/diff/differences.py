@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.change import Outcome
 from publisher.reports.diff.compare_objects import (
     Aspect,

@@ -8,7 +8,7 @@ from typing import Any
 
 from publisher.console import shorten
 from publisher.ledger.manifest import SourceEntry
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.change import Outcome, Position
 from publisher.model.lanes import SEPARATOR
 from publisher.reports.diff.compare_objects import (

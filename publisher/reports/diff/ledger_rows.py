@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.dispatch.refusals import refusals_in
+from publisher.dispatch.refusals import refusals_of
 from publisher.errors import UsageError
-from publisher.ledger.read import LedgerPart, document_rows
+from publisher.ledger.parts import LedgerPart, document_rows, rows_of_places
 from publisher.model.change import Outcome, Position
 from publisher.model.event_ids import ORIGIN_PATTERN
 from publisher.model.lanes import SEPARATOR
@@ -49,7 +49,7 @@ ROW_SCHEMA = pa.schema(
         # of a document
         ("operations", pa.int32()),
         ("digest", pa.binary(16)),
-        # part of the ledger, row in its decisions or documents, bytes of the document
+        # part of the ledger, row in its records or documents, bytes of the document
         ("part", pa.int32()),
         ("row", pa.int64()),
         ("length", pa.int64()),
@@ -87,31 +87,31 @@ class LedgerRowReader:
             UsageError: A document was moved or deleted.
             FatalError: A file of the ledger is missing or damaged.
         """
-        decisions, documents = part.decisions(_OF_RECORDS), part.documents(_OF_DOCUMENTS)
-        of_decisions = document_rows(decisions, documents)
+        records, documents = part.records(_OF_RECORDS), part.documents(_OF_DOCUMENTS)
+        document_of_record = document_rows(records, documents)
         refused = _refused_documents(part, documents)
-        for place in _slices(len(decisions)):
-            yield self._records(number, part, decisions, of_decisions, refused, place)
-        rows, first = np.unique(of_decisions, return_index=True)
+        for place in _slices(len(records)):
+            yield self._records(number, part, records, document_of_record, refused, place)
+        rows, first = np.unique(document_of_record, return_index=True)
         first = first[rows >= 0]
         for place in _slices(len(documents)):
-            groups = _groups(decisions.take(pa.array(first[place])))
+            groups = _groups(records.take(pa.array(first[place])))
             yield self._documents(number, part, documents, groups, place)
 
     def _records(
         self,
         number: int,
         part: LedgerPart,
-        decisions: pa.Table,
-        of_decisions: np.ndarray,
+        records: pa.Table,
+        document_of_record: np.ndarray,
         refused: Mapping[int, str | None],
         place: slice,
     ) -> pa.Table:
-        chosen = decisions[place]
+        chosen = records[place]
         names, are_known = self._sources(part, chosen)
         positions = _positions(pa.chunked_array([names]), chosen)
         groups = _groups(chosen)
-        outcomes, reasons = _outcomes(chosen, of_decisions[place], refused)
+        outcomes, reasons = _outcomes(chosen, document_of_record[place], refused)
         return self._rows(
             LedgerRowKind.RECORD,
             number,
@@ -187,44 +187,33 @@ class LedgerRowReader:
         return pa.array(names, pa.string()).take(pa.array(at)), pa.array(np.array(are_known)[at])
 
 
-def _groups(decisions: pa.Table) -> pa.ChunkedArray:
-    schemas = pc.fill_null(decisions["schema"], "")
-    return pc.binary_join_element_wise(schemas, decisions["table"], decisions["key"], SEPARATOR)
+def _groups(records: pa.Table) -> pa.ChunkedArray:
+    schemas = pc.fill_null(records["schema"], "")
+    return pc.binary_join_element_wise(schemas, records["table"], records["key"], SEPARATOR)
 
 
-def _positions(sources: pa.ChunkedArray, decisions: pa.Table) -> pa.ChunkedArray:
-    texts = [decisions[name].cast(pa.string()) for name in Position._fields]
+def _positions(sources: pa.ChunkedArray, records: pa.Table) -> pa.ChunkedArray:
+    texts = [records[name].cast(pa.string()) for name in Position._fields]
     texts[0] = pc.fill_null(texts[0], "")
     return pc.binary_join_element_wise(sources, *texts, SEPARATOR)
 
 
 def _refused_documents(part: LedgerPart, documents: pa.Table) -> dict[int, str | None]:
     """The reasons of refused documents by their rows."""
-    refusals = [
-        (number, refusal)
-        for number, run in enumerate(part.runs)
-        for refusal in refusals_in(run.texts)
-    ]
-    if not refusals:
-        return {}
-    places = pa.table(
-        {
-            "run": [number for number, _ in refusals],
-            "lane": [refusal.lane for _, refusal in refusals],
-            "document": [refusal.document for _, refusal in refusals],
-        }
-    )
-    rows = document_rows(places, documents).tolist()
+    refusals = refusals_of(part.runs)
+    rows = rows_of_places(refusals, documents).tolist()
     return {
-        row: refusal.reason for row, (_, refusal) in zip(rows, refusals, strict=True) if row >= 0
+        row: refusal.reason
+        for row, refusal in zip(rows, refusals.values(), strict=True)
+        if row >= 0
     }
 
 
 def _outcomes(
-    decisions: pa.Table, rows: np.ndarray, refused: Mapping[int, str | None]
+    records: pa.Table, rows: np.ndarray, refused: Mapping[int, str | None]
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
     """Outcomes and reasons; the records of refused documents are rejected."""
-    outcomes, reasons = decisions["outcome"], decisions["reason"]
+    outcomes, reasons = records["outcome"], records["reason"]
     if refused:
         is_refused = pa.array(np.isin(rows, list(refused)))
         texts = pa.array([refused.get(row) for row in rows.tolist()], pa.string())

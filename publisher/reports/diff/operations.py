@@ -15,7 +15,7 @@ from publisher.consumer import (
     Operation,
     parse_document,
 )
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.event_ids import without_origin
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,

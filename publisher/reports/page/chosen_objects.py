@@ -10,7 +10,7 @@ from itertools import count
 
 import pyarrow.compute as pc
 
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.change import Object, Outcome
 
 SAMPLED = 1_000
@@ -32,20 +32,20 @@ class ObjectChoice:
 
     def add(self, part: LedgerPart) -> None:
         """Takes the objects of a part into account."""
-        decisions = part.decisions([*_OBJECT, "records", "outcome"])
+        records = part.records([*_OBJECT, "records", "outcome"])
         grouped = (
-            decisions.filter(pc.is_valid(decisions["key"]))
+            records.filter(pc.is_valid(records["key"]))
             .group_by(_OBJECT)
             .aggregate([("records", "sum"), ("outcome", "max")])
         )
         columns = (grouped[name].to_pylist() for name in [*_OBJECT, "records_sum", "outcome_max"])
-        for schema, table, key, records, outcome in zip(*columns, strict=True):
+        for schema, table, key, total, outcome in zip(*columns, strict=True):
             obj = Object(schema, table, key)
             number = zlib.crc32(repr(obj).encode())
             self._sample.add(number, obj)
             if outcome == Outcome.REJECTED:
                 self._rejected.add(number, obj)
-            self._busy[obj] += records
+            self._busy[obj] += total
         if len(self._busy) > 100 * BUSIEST:
             self._busy = Counter(dict(self._busy.most_common(10 * BUSIEST)))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
@@ -14,10 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in
+from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in, refusals_of
 from publisher.ledger.conservation import report_of
-from publisher.ledger.manifest import Manifest
-from publisher.ledger.read import LedgerPart, ScannedRun, document_rows
+from publisher.ledger.job import RUN
+from publisher.ledger.manifest import Manifest, RunEnd
+from publisher.ledger.parts import LedgerPart, document_rows, rows_of_places
+from publisher.ledger.runs import StoredRun
 from publisher.model.change import Object, Outcome
 from publisher.model.clock import microseconds
 from publisher.reports.page.reject_samples import Rejects, RejectSamples
@@ -139,17 +142,14 @@ class OverviewBuilder:
 
     def add(self, part: LedgerPart) -> None:
         """Adds a part; the parts of a run follow one another."""
-        refused = []
-        for number, run in enumerate(part.runs):
-            refusals = list(refusals_in(run.texts))
-            refused += [(number, refusal) for refusal in refusals]
+        for run in part.runs:
             if run.place != self._last_run:
                 self._last_run = run.place
-                self._add_run(run, refusals)
-        decisions = part.decisions(_COUNTED)
-        self._add_changes(part, decisions, refused)
-        is_rejected = pc.equal(decisions["outcome"], int(Outcome.REJECTED))
-        reasons = pc.unique(decisions["reason"].filter(is_rejected)).to_pylist()
+                self._add_run(run, list(refusals_in(run.texts)))
+        records = part.records(_COUNTED)
+        self._add_changes(part, records)
+        is_rejected = pc.equal(records["outcome"], int(Outcome.REJECTED))
+        reasons = pc.unique(records["reason"].filter(is_rejected)).to_pylist()
         if self._samples.lack(reasons):
             self._samples.add_part(part)
 
@@ -178,8 +178,8 @@ class OverviewBuilder:
             phases=tuple(self._phases.values()),
         )
 
-    def _add_run(self, run: ScannedRun, refusals: Sequence[Refusal]) -> None:
-        manifest = run.manifest
+    def _add_run(self, run: StoredRun, refusals: Sequence[Refusal]) -> None:
+        manifest, end = run.manifest, _end_of(run)
         self.runs += 1
         self._jobs[manifest.job or run.place.parent.name] = None
         self._first = min(self._first or manifest.clock, manifest.clock)
@@ -195,12 +195,12 @@ class OverviewBuilder:
                 report.documents,
                 report.bytes,
                 report.outcomes,
-                run.end.engine,
-                run.end.seconds,
-                tuple(dict.fromkeys([*report.notes, *run.end.notes])),
+                end.engine,
+                end.seconds,
+                tuple(dict.fromkeys([*report.notes, *end.notes])),
             )
         )
-        self._add_seconds(manifest.run, run.end.seconds)
+        self._add_seconds(manifest.run, end.seconds)
         self._add_flows(manifest, refusals)
         for result in manifest.results:
             lane = self._lanes.get(result.lane, LaneCounts(result.lane, 0, 0, 0.0))
@@ -229,20 +229,18 @@ class OverviewBuilder:
             self._flows[refusal.source, Outcome.PUBLISHED.label, None] -= records
             self._flows[refusal.source, Outcome.REJECTED.label, refusal.reason] += records
 
-    def _add_changes(
-        self, part: LedgerPart, decisions: pa.Table, refused: Sequence[tuple[int, Refusal]]
-    ) -> None:
+    def _add_changes(self, part: LedgerPart, records: pa.Table) -> None:
         """Counts records by table and outcome, documents by table and by the time of their last change."""
         documents = part.documents(_OF_DOCUMENTS)
-        rows = document_rows(decisions, documents)
-        if refused:
-            decisions = _move_refusals(decisions, rows, _refused_rows(refused, documents))
-        for entry in _count(decisions, ["schema", "table", "outcome"], ("records", "sum")):
+        rows = document_rows(records, documents)
+        if refused := refusals_of(part.runs):
+            records = _move_refusals(records, rows, rows_of_places(refused, documents))
+        for entry in _count(records, ["schema", "table", "outcome"], ("records", "sum")):
             outcome = Outcome(entry["outcome"]).label
             self._tables[_table_name(entry), outcome] += entry["records_sum"]
         for entry in _count(documents, ["schema", "table", "operation"], ([], "count_all")):
             self._operations[_table_name(entry), entry["operation"]] += entry["count_all"]
-        times = _times_of_documents(part.runs, decisions, documents, rows)
+        times = _times_of_documents(part.runs, records, documents, rows)
         operations = documents["operation"].to_numpy()
         for operation in pc.unique(documents["operation"]).to_pylist():
             self._timeline.add(operation, times[operations == operation])
@@ -259,6 +257,19 @@ class OverviewBuilder:
             for name in names
         ]
         return sorted(counts, key=lambda table: (-sum(table.outcomes.values()), table.name or ""))
+
+
+def _end_of(run: StoredRun) -> RunEnd:
+    """The end of a run; seconds and engine of a replay are in its report only."""
+    end = run.end or RunEnd()
+    for folder in (run.documents, run.place) if not end.seconds else ():
+        try:
+            content = json.loads((folder / RUN).read_text("utf-8"))
+        except OSError:  # the documents were moved
+            continue
+        engine = content.get("engine") or {}
+        return replace(end, seconds=content.get("seconds", {}), engine=engine.get("name"))
+    return end
 
 
 def _largest_by_average(values: Sequence[float]) -> float | None:
@@ -285,29 +296,19 @@ def _table_name(entry: Mapping[str, Any]) -> str | None:
     return Object(entry["schema"], entry["table"], "").qualified_table
 
 
-def _refused_rows(refused: Sequence[tuple[int, Refusal]], documents: pa.Table) -> np.ndarray:
-    """The rows of refused documents in the index; refusals name the number of their run in the part."""
-    places = {
-        "run": [run for run, _ in refused],
-        "lane": [refusal.lane for _, refusal in refused],
-        "document": [refusal.document for _, refusal in refused],
-    }
-    return document_rows(pa.table(places), documents)
-
-
-def _move_refusals(decisions: pa.Table, rows: np.ndarray, refused: np.ndarray) -> pa.Table:
+def _move_refusals(records: pa.Table, rows: np.ndarray, refused: np.ndarray) -> pa.Table:
     """Counts the records of refused documents as rejected."""
     is_refused = (rows >= 0) & np.isin(rows, refused)
-    outcomes = np.where(is_refused, int(Outcome.REJECTED), decisions["outcome"].to_numpy())
-    at = decisions.column_names.index("outcome")
-    return decisions.set_column(at, "outcome", pa.array(outcomes))
+    outcomes = np.where(is_refused, int(Outcome.REJECTED), records["outcome"].to_numpy())
+    at = records.column_names.index("outcome")
+    return records.set_column(at, "outcome", pa.array(outcomes))
 
 
 def _times_of_documents(
-    runs: Sequence[ScannedRun], decisions: pa.Table, documents: pa.Table, rows: np.ndarray
+    runs: Sequence[StoredRun], records: pa.Table, documents: pa.Table, rows: np.ndarray
 ) -> np.ndarray:
     """The time of each document in microseconds: of its last change, or of its run if changes have none."""
-    times = pc.fill_null(decisions["event_time"], -1).to_numpy()
+    times = pc.fill_null(records["event_time"], -1).to_numpy()
     latest = np.full(documents.num_rows, -1, np.int64)
     with_document = rows >= 0
     np.maximum.at(latest, rows[with_document], times[with_document])

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from publisher.console import shorten
 from publisher.dispatch.refusals import Refusal
-from publisher.ledger.read import LedgerPart
+from publisher.ledger.parts import LedgerPart
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 
@@ -51,8 +51,8 @@ class RejectSamples:
         return any(len(self._samples.get(reason, ())) < _SAMPLES for reason in reasons)
 
     def add_part(self, part: LedgerPart) -> None:
-        """Takes samples from the decisions of a part."""
-        rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
+        """Takes samples from the records of a part."""
+        rejected = part.records(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
         for reason in pc.unique(rejected["reason"]).to_pylist():
             missing = _SAMPLES - len(self._samples.get(reason, ()))
             of_reason = rejected.filter(pc.equal(rejected["reason"], reason)).slice(0, missing)

@@ -206,5 +206,5 @@ def test_windows_change_nothing(
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FatalError, match=r"lane-00000\.decisions.parquet of the ledger cannot be"):
+    with pytest.raises(FatalError, match=r"lane-00000\.records.parquet of the ledger cannot be"):
         lanes_of(LedgerRun(tmp_path), manifest_of(1), 0, {})

@@ -53,7 +53,7 @@ def plan_texts(results: Sequence[LaneResult], folder: Path) -> tuple[DocumentTex
         documents[name].append(line)
     decisions = []
     for result in results:
-        path = folder / "staging" / result.staged / LaneNames(result.lane).decisions
+        path = folder / "staging" / result.staged / LaneNames(result.lane).records
         entries = pq.read_table(path).to_pylist()
         for entry in entries:
             by = entries[entry["by"]]["high"] if entry["by"] >= 0 else None
@@ -126,7 +126,7 @@ def test_a_lane_without_records_has_its_files_all_the_same(tmp_path: Path) -> No
     for result in results:
         names = LaneNames(result.lane)
         staged = tmp_path / "run" / "staging" / result.staged
-        assert {file.name for file in staged.iterdir()} == {names.index, names.decisions}
+        assert {file.name for file in staged.iterdir()} == {names.index, names.records}
 
 
 def test_staged_files_are_private(tmp_path: Path) -> None:

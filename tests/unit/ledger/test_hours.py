@@ -14,14 +14,14 @@ import pytest
 from publisher.acknowledge.retry import RecordedRun, RetrySelection, select_failed_records
 from publisher.acknowledge.status_letters import RefusedDocuments, refused_documents
 from publisher.config.job_file import defaults
-from publisher.dispatch.refusals import read_records
+from publisher.dispatch.refusals import refusals_in
 from publisher.errors import FatalError, ReplacedError, UsageError
 from publisher.ledger import runs as ledger_runs
 from publisher.ledger import storage
 from publisher.ledger.hours import Closing, hours_of
 from publisher.ledger.job import Ledger
 from publisher.ledger.read import Wanted, read_runs
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.runs import StoredRun
 from publisher.reports.explain import RecordStory, explain
 from publisher.reports.rejects import read_rejects
 from publisher.runs.rejects import RejectedRecord
@@ -60,7 +60,7 @@ def folders(ledger: Ledger) -> list[str]:
 def test_a_run_in_an_hour_has_all_its_content(ledger: Ledger) -> None:
     runs = finish_runs(ledger, 5)
     before = contents_of_all(ledger, runs)
-    for kind in ("part-00001.xds", "decisions", "documents", "lookups", "texts"):
+    for kind in ("part-00001.xds", "records", "documents", "lookups", "texts"):
         assert any(
             content for of in before.values() for name, content in of.items() if kind in name
         ), kind
@@ -131,9 +131,10 @@ def test_retry_finds_failed_records_in_hours(ledger: Ledger) -> None:
         with ExitStack() as stack:
             found = select_failed_records(
                 (
-                    RecordedRun(stack.enter_context(run.unpacked(manifest)), manifest, 0, refused)
+                    RecordedRun(
+                        stack.enter_context(run.unpacked()), run.manifest, 0, refusals_of(run)
+                    )
                     for run in read_runs(ledger, Wanted(failed=True))
-                    if (manifest := run.manifest()) and (refused := refusals_of(run)) is not None
                 ),
                 RetrySelection(),
             )
@@ -146,8 +147,8 @@ def test_retry_finds_failed_records_in_hours(ledger: Ledger) -> None:
     assert failed_records() == before
 
 
-def refusals_of(run: LedgerRun) -> RefusedDocuments:
-    return refused_documents(refusal for record in read_records(run) for refusal in record.refusals)
+def refusals_of(run: StoredRun) -> RefusedDocuments:
+    return refused_documents(refusals_in(run.texts))
 
 
 def test_documents_of_an_hour_can_be_sent_again(ledger: Ledger, tmp_path: Path) -> None:
@@ -208,10 +209,10 @@ def test_a_large_run_stays_in_its_folder(ledger: Ledger, monkeypatch: pytest.Mon
     close_hours(ledger, fewest=2)
     assert folders(ledger) == ["000001-000003"]
     assert runs_in_ledger(ledger) == [large, runs[-1]]
-    assert (ledger.root / large / "lane-00000.decisions.parquet").exists()
+    assert (ledger.root / large / "lane-00000.records.parquet").exists()
     assert not (ledger.root / small).exists()
     assert contents_of_all(ledger, runs) == before
-    found = [run.root.name for run in read_runs(ledger)]
+    found = [run.place.name for run in read_runs(ledger)]
     assert found == runs
     assert [story.run for story in explain(ledger.root, "4")] == [large]
 
@@ -325,7 +326,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
         assert ledger.last_number() == 6
         if work == "close":
             assert contents_of_all(ledger, runs) == before
-            assert [run.root.name for run in read_runs(ledger)] == runs
+            assert [run.place.name for run in read_runs(ledger)] == runs
             close_hours(ledger, fewest=3)
             assert contents_of_all(ledger, runs) == before
             assert folders(ledger) == ["000001-000003"]
@@ -335,7 +336,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
             assert set(folders(ledger)) <= {"000001-000003"}
             closing(ledger).expire(days=7)
             assert folders(ledger) == []
-            assert [run.root.name for run in read_runs(ledger)] == runs[3:]
+            assert [run.place.name for run in read_runs(ledger)] == runs[3:]
     assert steps >= (6 if work == "close" else 2)
 
 

@@ -78,7 +78,7 @@ def test_a_committed_run_waits_until_it_is_finished(ledger: Ledger) -> None:
     incomplete = ledger.create_run()
     assert [found for _, found in ledger.unsent_runs()] == [manifest, later]
     assert ledger.incomplete_runs() == [incomplete]
-    assert not first.is_sent
+    assert not first.sent_at
     end = RunEnd(notes=("late: 2 records",), seconds={"plan": 0.5}, engine="local")
     ledger.finish(first, manifest, end, greatest={"log": 2}, leftovers={"log": Leftovers("a")})
     assert [found for _, found in ledger.unsent_runs()] == [later]
@@ -102,7 +102,7 @@ def test_a_run_ends_completely_or_not_at_all(
         patched.setattr("publisher.ledger.event_ids.EpochsOfJob.note_run", fail)
         with pytest.raises(OSError, match="full"):
             ledger.finish(run, manifest, RunEnd(), greatest={"log": 2}, leftovers={})
-    assert not run.is_sent
+    assert not run.sent_at
     assert ledger.greatest_ids() == {}
     assert [found for _, found in ledger.unsent_runs()] == [manifest]
 

@@ -9,22 +9,25 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, InternalError
-from publisher.ledger import decisions
-from publisher.ledger.decisions import ARRIVAL_COLUMNS
-from publisher.ledger.lane_reader import LaneReader
+from publisher.ledger import records
 from publisher.ledger.lane_result import Count, LaneNames, LaneResult
 from publisher.ledger.lane_writer import LaneFiles
 from publisher.ledger.lookups import LookupAnswer, row_texts
+from publisher.ledger.records import ARRIVAL_COLUMNS
+from publisher.ledger.run_reader import RunReader
 from publisher.model.change import Change, Object, Outcome, Position, Reason
+from publisher.reports.selectors import at_position
 from publisher.sources.columns.record_batches import batch
 from tests.support.plan_results import Decision, Document, batch_of_documents, outcomes_of
 from tests.support.planning import DEPT, USR, USR_2, Event, log
+from tests.support.task_runs import staged_reader
 
 
 def arrivals(changes: Sequence[Change], records: int = 1) -> pa.RecordBatch:
@@ -86,13 +89,13 @@ class Lane:
         batches = [batch_of_documents(documents)] if documents else []
         self.files.add_plan(source, batches, [outcomes_of(decisions)])
 
-    def decisions(self) -> list[dict[str, object]]:
-        path = self.folder / "staging" / "try-00003" / self.names.decisions
+    def records(self) -> list[dict[str, object]]:
+        path = self.folder / "staging" / "try-00003" / self.names.records
         return list(pq.read_table(path).to_pylist())
 
-    def reader(self) -> LaneReader:
-        staged = "try-00003"
-        return LaneReader(self.folder / "staging" / staged, self.folder / "documents" / staged, 3)
+    def reader(self, lookups: int = 1) -> RunReader:
+        result = LaneResult(3, "try-00003", 0, 0, (), (), (), "", lookups=lookups)
+        return staged_reader([result], self.folder)
 
 
 @pytest.fixture
@@ -117,14 +120,14 @@ def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in
     lane.files.close()
     assert [
         (entry["high"], entry["outcome"], entry["by"], entry["document"])
-        for entry in lane.decisions()
+        for entry in lane.records()
     ] == [(1, 2, 1, -1), (2, 1, -1, 2), (3, 1, -1, 0), (4, 1, -1, 1)]
 
 
 def test_what_is_decided_is_written_while_the_lane_goes_on(
     lane: Lane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "ROWS_TO_WRITE", 10)
+    monkeypatch.setattr(records, "ROWS_TO_WRITE", 10)
     changes = log(*(Event(4) for _ in range(100)))
     for start in range(0, 100, 5):
         lane.arrive(changes[start : start + 5])
@@ -132,11 +135,12 @@ def test_what_is_decided_is_written_while_the_lane_goes_on(
         lane.files.advance()
         assert lane.files.rows_in_memory < 10
     lane.files.close()
-    assert [entry["high"] for entry in lane.decisions()] == list(range(1, 101))
-    assert [entry["document"] for entry in lane.decisions()] == list(range(100))
+    assert [entry["high"] for entry in lane.records()] == list(range(1, 101))
+    assert [entry["document"] for entry in lane.records()] == list(range(100))
     reader = lane.reader()
-    assert [reader.row(row).position.high for row in (0, 9, 10, 55, 99)] == [1, 10, 11, 56, 100]
-    assert [found.row for found in reader.by_position(0, Position("", 56, 0, 0))] == [55]
+    found = reader.find_records([(3, row) for row in (0, 9, 10, 55, 99)])
+    assert [record.position.high for record in found.values()] == [1, 10, 11, 56, 100]
+    assert [record.number for record in reader.records(pc.field("high") == 56)] == [55]
 
 
 def test_counts_are_those_of_source_records(lane: Lane) -> None:
@@ -165,7 +169,7 @@ def test_rejects_have_reason_position_and_raw_record(lane: Lane) -> None:
     )
     lane.add_plan(0, [document(ONE)], [rejected])
     lane.files.close()
-    (entry,) = [each for each in lane.decisions() if each["outcome"] == Outcome.REJECTED]
+    (entry,) = [each for each in lane.records() if each["outcome"] == Outcome.REJECTED]
     assert entry["reason"] == "value"
     assert (entry["high"], entry["key"]) == (3, "idu=2")
     assert (entry["detail"], entry["raw"]) == ("“2” is not an integer: fix it", '{"b": "2"}')
@@ -179,22 +183,15 @@ def test_a_lane_has_a_file_of_look_ups_only_if_there_are_any(lane: Lane, tmp_pat
     full.add_plan(0, [document(ONE)], [Decision(1, Outcome.REJECTED, Reason.VALUE, detail="bad")])
     full.files.lookups.add(0, USR, 0, LookupAnswer.GONE, None)
     names = lane.names
-    always = {names.index, names.decisions}
+    always = {names.index, names.records}
     for each, files in ((lane, always), (full, always | {names.lookups})):
         result = each.files.close()
         staged = each.folder / "staging" / "try-00003"
         assert {path.name for path in staged.iterdir()} == files == {*result.files}
         assert LaneResult.from_json(result.to_json()) == result
-    no_lookups = LaneReader(tmp_path, tmp_path, 3, has_lookups=False)
-    assert no_lookups.lookups(0, USR) == []
+    assert lane.reader(lookups=0).lookups([USR]) == {}
     with pytest.raises(FatalError, match="lookups"):  # a file that was lost
-        LaneReader(tmp_path, tmp_path, 3).lookups(0, USR)
-
-
-def test_a_lane_of_an_older_version_has_all_files() -> None:
-    older = LaneResult(3, "try", 0, 0, (), (), (), "")
-    names = LaneNames(3)
-    assert older.files == (names.index, names.decisions, names.lookups)
+        lane.reader().lookups([USR])
 
 
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
@@ -231,37 +228,36 @@ def fill_lane(lane: Lane) -> LaneResult:
 def test_a_reader_finds_records_by_position_with_what_superseded_them(lane: Lane) -> None:
     fill_lane(lane)
     reader = lane.reader()
-    (found,) = reader.by_position(0, Position("", 1, 0, 0))
+    (found,) = [*reader.records(at_position(Position("", 1, 0, 0), 0))]
     assert (found.outcome, found.reason) == (Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK)
     assert (found.object, found.columns, found.event_type) == (USR, ("a",), 3)
-    assert (found.lane, found.row, found.record, found.split) == (3, 0, 1, 0)
-    winner = reader.row(found.by)
+    assert (found.lane, found.number, found.row, found.split) == (3, 0, 1, 0)
+    winner = reader.find_records([(3, found.by)])[3, found.by]
     assert (winner.position, winner.outcome) == (Position("", 2, 0, 0), Outcome.PUBLISHED)
-    assert reader.document(winner.document).text == "<nds>é\U0001f600</nds>"
+    document = reader.find_documents([(3, winner.document)])[3, winner.document]
+    assert document.text == "<nds>é\U0001f600</nds>"
 
 
 def test_a_reader_finds_nothing_where_there_is_nothing(lane: Lane) -> None:
     fill_lane(lane)
     reader = lane.reader()
-    assert reader.by_position(0, Position("", 5, 0, 0)) == []
-    assert reader.by_position(1, Position("", 1, 0, 0)) == []
-    assert reader.by_position(0, Position("other.csv", 1, 0, 0)) == []
-    assert reader.by_key(frozenset({"idu=3"})) == []
-    assert reader.lookups(0, DEPT) == []
+    assert [*reader.records(at_position(Position("", 5, 0, 0), 0))] == []
+    assert [*reader.records(at_position(Position("", 1, 0, 0), 1))] == []
+    assert [*reader.records(at_position(Position("other.csv", 1, 0, 0), 0))] == []
+    assert [*reader.records(pc.field("key") == "idu=3")] == []
+    assert reader.lookups([DEPT]) == {}
 
 
-def test_a_reader_finds_records_by_key_of_all_tables_or_one(lane: Lane) -> None:
+def test_a_reader_finds_records_by_key(lane: Lane) -> None:
     fill_lane(lane)
-    reader = lane.reader()
-    found = reader.by_key(frozenset({"idu=1", "no=1"}))
-    assert [entry.row for entry in found] == [0, 1, 3]
-    assert [entry.row for entry in reader.by_key(frozenset({"idu=1", "no=1"}), "dept")] == [3]
+    found = lane.reader().records(pc.field("key").isin(["idu=1", "no=1"]))
+    assert [entry.number for entry in found] == [0, 1, 3]
 
 
 def test_a_reader_gives_documents_as_they_were_written(lane: Lane) -> None:
     result = fill_lane(lane)
     reader = lane.reader()
-    second = reader.document(1)
+    second = reader.find_documents([(3, 1)])[3, 1]
     assert (second.text, second.records, second.event_id) == ("<nds>2</nds>", "3,4", "log:3")
     assert (second.number, second.part) == (1, "part-00003.xds")
     path = lane.folder / "documents" / "try-00003" / "part-00003.xds"
@@ -280,7 +276,7 @@ def test_long_documents_are_written_in_order(lane: Lane, sizes: Sequence[int]) -
     content = (lane.folder / "documents" / "try-00003" / "part-00003.xds").read_bytes()
     assert content == "".join(f"{text}\n" for text in texts).encode()
     assert result.digest == hashlib.sha256(content).hexdigest()
-    assert [lane.reader().document(number).text for number in range(len(texts))] == texts
+    assert [document.text for document in lane.reader().documents()] == texts
 
 
 def test_values_of_undecided_changes_need_no_memory(lane: Lane) -> None:
@@ -298,12 +294,12 @@ def test_values_of_undecided_changes_need_no_memory(lane: Lane) -> None:
 def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
     fill_lane(lane)
     reader = lane.reader()
-    first, second = reader.lookups(0, USR)
+    first, second = reader.lookups([USR])[0, USR]
     assert (first.poll, first.answer, first.row) == (0, "row", {"idu": "1", "a": None})
     assert (second.poll, second.answer, second.row) == (4, LookupAnswer.GONE, None)
-    (refused,) = reader.lookups(0, USR_2)
+    (refused,) = reader.lookups([USR_2])[0, USR_2]
     assert (refused.answer, refused.detail) == ("refused", "overflow: fix the key")
-    assert reader.lookups(0, Object(None, "usr", "idu=1")) == []
+    assert (0, Object(None, "usr", "idu=1")) not in reader.lookups([USR])
 
 
 def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> None:
@@ -315,41 +311,41 @@ def test_a_record_that_gave_no_change_is_found_where_it_was_read(lane: Lane) -> 
     rejected = Decision(0, Outcome.REJECTED, Reason.BROKEN_RECORD, detail="cut", raw='"x"')
     lane.add_plan(0, [], [rejected])
     lane.files.close()
-    (found,) = lane.reader().by_position(0, Position("a.csv", 17, 0, 0))
+    (found,) = [*lane.reader().records(at_position(Position("a.csv", 17, 0, 0), 0))]
     assert (found.object, found.event_type, found.columns) == (None, None, ())
     assert (found.reason, found.detail, found.raw) == (Reason.BROKEN_RECORD, "cut", '"x"')
-    assert (found.split, found.record) == (2, 17)
+    assert (found.split, found.row) == (2, 17)
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_a_damaged_file_is_one_clear_error(damage: str, lane: Lane) -> None:
     fill_lane(lane)
-    path = lane.folder / "staging" / "try-00003" / lane.names.decisions
+    path = lane.folder / "staging" / "try-00003" / lane.names.records
     if damage == "missing":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(FatalError, match="publish again"):
-        lane.reader().row(0)
+        lane.reader().find_records([(3, 0)])
 
 
 def test_a_part_file_that_is_missing_is_one_clear_error(lane: Lane) -> None:
     fill_lane(lane)
     (lane.folder / "documents" / "try-00003" / "part-00003.xds").unlink()
     with pytest.raises(FatalError, match=r"part-00003\.xds"):
-        lane.reader().document(0)
+        lane.reader().find_documents([(3, 0)])
 
 
 def test_a_row_or_document_that_does_not_exist_is_one_clear_error(lane: Lane) -> None:
     fill_lane(lane)
-    for ask in (lane.reader().row, lane.reader().document):
+    for ask in (lane.reader().find_records, lane.reader().find_documents):
         with pytest.raises(FatalError, match="publish again"):
-            ask(9)
+            ask([(3, 9)])
 
 
 def test_the_columns_of_an_arrival_are_kept(lane: Lane) -> None:
     fill_lane(lane)
-    assert list(lane.decisions()[0])[: len(ARRIVAL_COLUMNS)] == ARRIVAL_COLUMNS
+    assert list(lane.records()[0])[: len(ARRIVAL_COLUMNS)] == ARRIVAL_COLUMNS
 
 
 TEXTS = st.lists(
@@ -375,7 +371,7 @@ def test_look_ups_keep_their_order(lane: Lane) -> None:
     lane.files.lookups.add(0, USR, 2, LookupAnswer.GONE, None)
     lane.files.close()
     reader = lane.reader()
-    assert [(found.poll, found.row) for found in reader.lookups(0, USR)] == [
+    assert [(found.poll, found.row) for found in reader.lookups([USR])[0, USR]] == [
         (0, None), (1, {"idu": "1", "a": None}), (2, None),
     ]  # fmt: skip
-    assert [found.row for found in reader.lookups(0, USR_2)] == [{"idu": "2", "a": "x"}]
+    assert [found.row for found in reader.lookups([USR_2])[0, USR_2]] == [{"idu": "2", "a": "x"}]

@@ -15,11 +15,10 @@ from publisher.errors import UsageError
 from publisher.ledger import read, storage
 from publisher.ledger.hours import Hour, hours_of
 from publisher.ledger.job import RUN, Ledger
+from publisher.ledger.parts import LedgerPart, document_rows
 from publisher.ledger.read import (
     OF_REPLAY,
-    LedgerPart,
     Wanted,
-    document_rows,
     find_job,
     find_run,
     read_runs,
@@ -45,7 +44,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def names(ledger: Ledger, wanted: Wanted = Wanted()) -> list[str]:  # noqa: B008 - a constant
-    return [run.root.name for run in read_runs(ledger, wanted)]
+    return [run.place.name for run in read_runs(ledger, wanted)]
 
 
 def published_from(root: Path, directory: Path) -> Path:
@@ -69,8 +68,7 @@ def test_a_run_is_found_by_all_its_directories(ledger: Ledger, tmp_path: Path) -
         (published_from(of_job, tmp_path / "copy-of-job"), of_job),
     ]:
         run = find_run(directory)
-        assert run.root == root
-        assert run.manifest() is not None
+        assert run.place == root
     assert find_job(ledger.root) == ledger
     assert find_job(replay.root) is find_job(tmp_path) is None
 
@@ -140,9 +138,9 @@ def test_runs_that_move_while_they_are_read_are_read_once(
 
     def read_and_move() -> Iterator[str]:
         for run in read_runs(ledger):
-            if run.root.name == runs[0]:
+            if run.place.name == runs[0]:
                 close_hours(ledger)
-            yield run.root.name
+            yield run.place.name
 
     assert [*read_and_move()] == runs
     find = hours_of
@@ -162,7 +160,7 @@ def test_runs_that_are_removed_in_the_meantime_are_left_out(ledger: Ledger) -> N
     found = read_runs(ledger)
     first = next(found)
     ledger.remove(runs[1:2])
-    assert [first.root.name, *(run.root.name for run in found)] == [runs[0], runs[2]]
+    assert [first.place.name, *(run.place.name for run in found)] == [runs[0], runs[2]]
 
 
 @pytest.mark.parametrize("records", [6, 600])
@@ -214,7 +212,7 @@ def contents_of(part: LedgerPart) -> list[str]:
     """Everything that a part has; a row's ``run`` is the name of its run."""
     runs = [run.manifest.run for run in part.runs]
     found = part.documents(("association",))
-    scanned = [part.decisions(("outcome", "document")), found]
+    scanned = [part.records(("outcome", "document")), found]
     for table in (DOCUMENTS, RECORDS):
         scanned += [rows.select(sorted(rows.column_names)) for rows in part.rows(table)]
     rows = [row for table in scanned for row in table.to_pylist()]

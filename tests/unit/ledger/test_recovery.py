@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError
-from publisher.ledger.decisions import PositionText
 from publisher.ledger.manifest import Manifest
+from publisher.ledger.records import PositionText
 from publisher.ledger.recovery import (
     RECOVERY,
     RecoveredDocuments,

@@ -16,9 +16,9 @@ from publisher.errors import FatalError, UsageError
 from publisher.ledger import runs, storage
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.durable import write_durably
-from publisher.ledger.lane_reader import DecidedRecord, PublishedDocument, readers_of
 from publisher.ledger.lock import lock_directory
 from publisher.ledger.manifest import Manifest, SourceEntry
+from publisher.ledger.run_reader import DecidedRecord, PublishedDocument, RunReader
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER
 from publisher.runs.plan_lane import plan_lane
@@ -103,7 +103,7 @@ def is_small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 NAMES = sorted(
-    [f"lane-0000{lane}.{name}.parquet" for lane in (0, 1) for name in ("documents", "decisions")]
+    [f"lane-0000{lane}.{name}.parquet" for lane in (0, 1) for name in ("documents", "records")]
     + ["part-00000.xds", "part-00001.xds"]
 )
 
@@ -130,13 +130,10 @@ def test_a_small_run_that_ends_keeps_its_rows_and_no_files(run: Run, is_small: b
 
 def rows_of(ledger_run: LedgerRun) -> list[DecidedRecord | PublishedDocument]:
     """All rows, read as reports read them."""
-    manifest = ledger_run.manifest()
-    assert manifest is not None
-    lanes = readers_of(ledger_run, manifest)
-    rows: list[DecidedRecord | PublishedDocument] = []
-    for lane in lanes:
-        rows += [*lane.decisions(), *lane.documents()]
-    return rows
+    run = ledger_run.load()
+    assert run is not None
+    reader = RunReader(run)
+    return [*reader.records(), *reader.documents()]
 
 
 def test_files_that_a_crash_took_are_written_again(run: Run, is_small: bool) -> None:
@@ -215,7 +212,7 @@ def test_files_in_their_places_are_those_of_a_staged_run(tmp_path: Path, work: W
     assert run.published_files() == staged.published_files()
 
 
-@pytest.mark.parametrize("kind", ["decisions.parquet", "documents.parquet"])
+@pytest.mark.parametrize("kind", ["records.parquet", "documents.parquet"])
 def test_a_staged_file_that_was_lost_is_noticed(run: Run, is_small: bool, kind: str) -> None:
     manifest = run.stage()
     (lost,) = run.ledger_run.staging.rglob(f"lane-00000.{kind}")

@@ -347,7 +347,7 @@ def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: 
     records = pa.Table.from_batches(unpack(read_all(work).to_batches()), RECORD_SCHEMA)
     files = stage(work, records.combine_chunks(), tmp_path / "staged", AT_ONCE)
     assert json.loads(files["result"])["documents"] == 0
-    records = pq.read_table(pa.BufferReader(files["lane-00000.decisions.parquet"]))
+    records = pq.read_table(pa.BufferReader(files["lane-00000.records.parquet"]))
     assert all("U+0001" in detail for detail in records["detail"].to_pylist() if detail)
     assert records["detail"].null_count < records.num_rows
 

@@ -351,7 +351,7 @@ def change_rows(base: Path, statement: str) -> None:
 
 def kept_runs(base: Path) -> list[str]:
     """The runs that have left anything, in the ledger and in the sink."""
-    ledger = [run.root.name for run in read_runs(Ledger(base / ".xds-publisher" / "job", "job"))]
+    ledger = [run.place.name for run in read_runs(Ledger(base / ".xds-publisher" / "job", "job"))]
     sink = sorted(path.name for path in (base / "out" / "runs").iterdir())
     assert ledger == sink
     return ledger

@@ -45,7 +45,7 @@ def structure(folder: Path) -> list[dict[str, object]]:
     """What masking must not change about the records of a run."""
     names = ("source", "split", "row", "high", "low", "ordinal", "rank", "table", "event_type")
     parts = scan_runs(folder)
-    tables = [part.decisions([*names, "columns", "outcome", "reason"]) for part in parts]
+    tables = [part.records([*names, "columns", "outcome", "reason"]) for part in parts]
     rows = [row for table in tables for row in table.to_pylist()]
     assert rows
     return sorted(rows, key=lambda row: [str(row[name]) for name in (*names, "outcome", "reason")])

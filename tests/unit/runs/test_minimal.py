@@ -228,9 +228,8 @@ def test_another_sink_makes_all_states_unknown(tmp_path: Path) -> None:
 def test_a_refused_document_makes_its_object_unknown(tmp_path: Path) -> None:
     write_events(tmp_path, "1.csv", [(3, n, "a", "", "u") for n in (1, 2, 3)])
     publish(tmp_path, lanes=1)
-    (ledger_run,) = read_runs(ledgers_of(tmp_path))
-    manifest = ledger_run.manifest()
-    assert manifest is not None
+    (run,) = read_runs(ledgers_of(tmp_path))
+    ledger_run, manifest = run.handle, run.manifest
     refusal = Refusal(0, 1, "hr", "2", "2", "too-large", "")
     ledger_run.write_files(manifest)
     forget_refused(ledger_run, manifest, [(refusal.lane, refusal.document)])

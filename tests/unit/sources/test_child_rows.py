@@ -24,8 +24,8 @@ from publisher.consumer.parse import parse_document
 from publisher.database.resources import Resources
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
-from publisher.ledger.lane_reader import DecidedRecord
 from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.run_reader import DecidedRecord
 from publisher.planning.filters import FilterOptions
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
@@ -43,7 +43,7 @@ from tests.support.child_rows import (
     write_change_tables,
 )
 from tests.support.event_ids import ORIGIN
-from tests.support.task_runs import lines, plan_all, read_all, readers
+from tests.support.task_runs import lines, plan_all, read_all, staged_reader
 
 LANES = 3
 NUMBERS = ("111", "222", "+7 (3)", "a,b=c")
@@ -95,7 +95,7 @@ def run(
     for document in documents:
         for operation in parse_document(document):
             objects.apply(operation)
-    records = [record for lane in readers(results, folder) for record in lane.decisions()]
+    records = list(staged_reader(results, folder).records())
     return Run(documents, objects, outcomes_of(results), records)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from publisher.cli.main import cli
 from publisher.consumer import parse_document
 from publisher.errors import UsageError
-from publisher.ledger.lane_reader import LaneReader
+from publisher.ledger.run_reader import RunReader
 from publisher.ledger.runs import LedgerRun
 from publisher.reports.diff import build, ledger_rows
 from publisher.reports.diff.build import diff_ledgers
@@ -65,8 +65,7 @@ def line(number: int, column: str, key: int, type_: int, value: str) -> str:
 def outcomes_of(root: Path) -> dict[int, tuple[object, ...]]:
     return {
         record.position.high: (record.outcome, record.reason, record.object)
-        for reader in readers(root)
-        for record in reader.decisions()
+        for record in reader(root).records()
     }
 
 
@@ -74,17 +73,15 @@ def operations_of(root: Path) -> dict[str, object]:
     """The operations of a run that does not batch."""
     return {
         plain_ids(document.event_id): operation
-        for reader in readers(root)
-        for document in reader.documents()
+        for document in reader(root).documents()
         for operation in parse_document(document.text)
     }
 
 
-def readers(root: Path) -> list[LaneReader]:
-    ledger_run = LedgerRun(root)
-    manifest = ledger_run.manifest()
-    assert manifest is not None
-    return [LaneReader(root, ledger_run.documents(manifest), n) for n in range(manifest.lanes)]
+def reader(root: Path) -> RunReader:
+    run = LedgerRun(root).load()
+    assert run is not None
+    return RunReader(run)
 
 
 def expected(first: Mapping[Any, object], second: Mapping[Any, object]) -> Counts:

@@ -16,8 +16,8 @@ from publisher.cli.main import cli
 from publisher.errors import UsageError
 from publisher.ledger import storage
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_reader import readers_of
 from publisher.ledger.read import read_runs
+from publisher.ledger.run_reader import RunReader
 from publisher.reports.page import chosen_objects, histories
 from publisher.reports.page.build import Report, build_report
 from publisher.reports.page.overview import PhaseSeconds
@@ -46,11 +46,8 @@ def decisions_of(ledger: Ledger) -> Counter[tuple[str, str | None]]:
     """Outcomes and reasons, read record by record."""
     counts = Counter[tuple[str, str | None]]()
     for run in read_runs(ledger):
-        manifest = run.manifest()
-        assert manifest is not None
-        for reader in readers_of(run, manifest):
-            for record in reader.decisions():
-                counts[record.outcome.label, record.reason] += 1
+        for record in RunReader(run).records():
+            counts[record.outcome.label, record.reason] += 1
     return counts
 
 
@@ -76,9 +73,7 @@ def test_the_seconds_of_lanes_are_summed_over_runs(ledger: Ledger) -> None:
     report = build_report([ledger.root], NOW)
     seconds = dict.fromkeys(range(LANES), 0.0)
     for run in read_runs(ledger):
-        manifest = run.manifest()
-        assert manifest is not None
-        for result in manifest.results:
+        for result in run.manifest.results:
             seconds[result.lane] += result.seconds
     assert all(seconds.values())
     assert {lane.lane: lane.seconds for lane in report.overview.lanes} == pytest.approx(seconds)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.ledger.lane_reader import DecidedRecord
+from publisher.ledger.run_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import plan_all, read_all, readers, work_of
+from tests.support.task_runs import plan_all, read_all, staged_reader, work_of
 
 USR = Table(
     "hr",
@@ -78,9 +78,8 @@ def documents_and_records(rows: list[Row], lanes: int) -> tuple[list[str], list[
         folder = Path(name)
         polls = PollOptions(poll_size=6, poll_slack=2)
         work = work_of([write(folder / "log.jsonl", rows)], lanes=lanes, polls=polls, tables=[USR])
-        lanes_read = readers(plan_all(work, read_all(work), folder), folder)
-        documents = [document.text for lane in lanes_read for document in lane.documents()]
-        return documents, [record for lane in lanes_read for record in lane.decisions()]
+        reader = staged_reader(plan_all(work, read_all(work), folder), folder)
+        return [document.text for document in reader.documents()], list(reader.records())
 
 
 @settings(max_examples=60, deadline=None)

@@ -163,7 +163,7 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
     last = [publish(tmp_path, more) for _ in range(5)][-1]
     left = [first.run, second.run, last.run]
     ledger = Ledger(tmp_path / ".xds-publisher" / "job", "job")
-    assert [run.root.name for run in read_runs(ledger)] == left
+    assert [run.place.name for run in read_runs(ledger)] == left
     assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == left
     execute(tmp_path, "DELETE FROM usr WHERE idu = 1")
     assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("delete", "1")]

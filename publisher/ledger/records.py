@@ -1,4 +1,4 @@
-"""The decisions of a lane: its changes in the order of arrival, each with its outcome.
+"""The records of a lane: its changes in the order of arrival, each with its outcome.
 
 Decisions arrive in another order, since some wait for a look-up.  A window over the arrivals collects them,
 and advances when its oldest batch is complete.
@@ -25,11 +25,12 @@ PositionText = Callable[[Position], str]
 
 _OMITTED = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
 ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _OMITTED]
-"""Columns of an arrival that the decisions file copies; the values of the change are in its document."""
+"""Columns of an arrival that the records file copies; the values of the change are in its document."""
 
-DECISION_SCHEMA = pa.schema(
+LEDGER_RECORD_SCHEMA = pa.schema(
     [
         *(RECORD_SCHEMA.field(name) for name in ARRIVAL_COLUMNS),
+        ("number", pa.int64()),
         ("outcome", pa.int8()),
         ("reason", pa.string()),
         ("by", pa.int64()),
@@ -42,14 +43,14 @@ DECISION_SCHEMA = pa.schema(
 )
 """One row for each change of a lane in the order of arrival.
 
-``by`` is a row number of the same file, ``document`` a row number of the lane's document index; -1 without
-one."""
+``number`` counts from 0; ``by`` is the number of another record of the lane, ``document`` that of a document;
+-1 without one."""
 
 _REPEATING = [
     *("source", "part", "split", "records", "schema", "table", "event_type"),
     *("logged_table", "logged_column", "children.list.element", "reason"),
 ]
-_ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
+_ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "number", "by", "document"]
 ROWS_TO_WRITE = 1 << 14
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in REASONS])
@@ -59,13 +60,13 @@ _DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("docume
 _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
 
 
-class DecisionLog:
-    """Writes the decisions file of one lane; counts records by outcome."""
+class RecordLog:
+    """Writes the records file of one lane; counts records by outcome."""
 
     def __init__(self, path: Path, position_texts: Sequence[PositionText]) -> None:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
-        self._table = LaneTable(path, DECISION_SCHEMA, _REPEATING, _ASCENDING)
+        self._table = LaneTable(path, LEDGER_RECORD_SCHEMA, _REPEATING, _ASCENDING)
         self._batches: deque[pa.RecordBatch] = deque()
         self._ready: list[pa.Table] = []
         self._base = 0
@@ -120,7 +121,7 @@ class DecisionLog:
         return len(self._window) + ready
 
     def close(self) -> None:
-        """Writes the remaining decisions and closes both files.
+        """Writes the remaining records and closes both files.
 
         Raises:
             InternalError: A change has no decision.
@@ -142,6 +143,7 @@ class DecisionLog:
         self._count(batch, decided)
         columns = [
             *batch.columns,
+            pa.array(np.arange(self._base, self._base + count)),
             pa.array(np.ascontiguousarray(decided["outcome"])),
             _REASONS.take(pa.array(decided["reason"], mask=decided["reason"] == _NONE)),
             pa.array(np.ascontiguousarray(decided["by"])),
@@ -151,7 +153,7 @@ class DecisionLog:
             self._positions(batch, decided),
         ]
         self._base += count
-        return pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
+        return pa.Table.from_arrays(columns, schema=LEDGER_RECORD_SCHEMA)
 
     def _positions(self, batch: pa.RecordBatch, decided: np.ndarray) -> pa.Array:
         """The positions of rejected records."""
