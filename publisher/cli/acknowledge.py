@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes
-
-if TYPE_CHECKING:
-    from publisher.config.settings import Settings
-    from publisher.ledger.conservation import RunReport
 
 
 @command("acknowledge -c hr.toml --run hr-000042 --abandon")
@@ -43,11 +38,15 @@ def acknowledge(
     """
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
+    from publisher.runs.job import open_job
     from publisher.runs.rehearse import rehearse_acknowledgement
 
     settings = load_to_publish(config, Overrides(ledger=ledger))
-    act = rehearse_acknowledgement if dry_run else _acknowledge
-    report = act(settings, run)
+    if dry_run:
+        report = rehearse_acknowledgement(settings, run)
+    else:
+        with open_job(settings) as job:
+            report = job.abandon(run)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     if json_:
         echo_json([output.as_json(report)])
@@ -56,10 +55,3 @@ def acknowledge(
     else:
         echo([f"run {run} is done; statuses written: {rows or 'none'}"])
     echo_notes(report.notes)
-
-
-def _acknowledge(settings: Settings, run: str) -> RunReport:
-    from publisher.runs.job import open_job
-
-    with open_job(settings) as job:
-        return job.abandon(run)

@@ -87,7 +87,11 @@ def publish(
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
     with show_progress() as progress:
         if dry_run:
-            report = _rehearse(settings, now, progress, accepts_database=accepts_database)
+            from publisher.runs.rehearse import rehearse
+
+            report = rehearse(
+                settings, now=now, progress=progress, accepts_database=accepts_database
+            )
         else:
             asked = _ask_running_instance(
                 settings, overrides, log, trace, now, accepts_database or None
@@ -96,14 +100,6 @@ def publish(
                 settings, now, progress, log=log, trace=trace, accepts_database=accepts_database
             )
     show(report, json_, settings.allowed_rejects(0))
-
-
-def _rehearse(
-    settings: Settings, now: datetime | None, progress: Progress | None, *, accepts_database: bool
-) -> RunReport:
-    from publisher.runs.rehearse import rehearse
-
-    return rehearse(settings, now=now, progress=progress, accepts_database=accepts_database)
 
 
 def _ask_running_instance(

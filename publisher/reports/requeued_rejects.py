@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from publisher.acknowledge.retry import read_handled_rows
 from publisher.config.settings import Settings
 from publisher.database.deadline import ask_briefly
 from publisher.errors import PublisherError
 from publisher.ledger.read import find_job
 from publisher.reports.rejects import read_rejects
+from publisher.runs.rejects import read_requeued
 
 
 def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
@@ -26,32 +26,11 @@ def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
     notes: list[str] = []
     rejects = [*read_rejects([settings.ledger_folder])]
     for source in sources:
-        assert source.database is not None
-        assert source.table is not None
-        ids = [
-            (record.record_id, record.id)
-            for record in rejects
-            if record.record_id is not None
-            and record.source == source.name
-            and record.table in (None, source.table)
-        ]
-        if not ids:
-            continue
         try:
-            handled = ask_briefly(
-                partial(
-                    read_handled_rows,
-                    source.database,
-                    source.table,
-                    source.event_log,
-                    {n for n, _ in ids},
-                )
-            )
+            requeued |= ask_briefly(partial(read_requeued, source, rejects)).keys()
         except PublisherError as error:
             notes.append(
                 f"{source.name}: the statuses in {source.table} could not be read, so rows that are N again "
                 f"are shown, too: {error}"
             )
-            continue
-        requeued |= {name for number, name in ids if number in handled and name is not None}
     return frozenset(requeued), notes

@@ -161,9 +161,13 @@ class Job:
             PublisherError: See ``errors``.
         """
         with self._guard():
-            if backlog is None and not self._pending.is_surely_empty():
-                backlog = self.backlog()
-            if backlog is None or backlog.is_empty:
+            if backlog is None and self._pending.is_surely_empty():
+                return empty_report(self.settings.name)
+            try:
+                backlog = self.backlog() if backlog is None else backlog
+            except PublisherError:  # the run reports the problem in full, or accepts the database
+                return self._publish(self._pending.sources(), now, lanes=lanes)
+            if backlog.is_empty:
                 return empty_report(self.settings.name)
             return self._publish(backlog.sources, now, lanes=lanes, waiting=backlog.rows)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
+from publisher.config.settings import SourceSettings
 from publisher.dispatch.refusals import refusals_of
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.manifest import SourceEntry
@@ -140,6 +141,30 @@ def read_known_rejects(parts: Iterable[LedgerPart]) -> dict[str, KnownReject]:
     """Reads the rejected records of ledgers, by their ids.  Raises ``UsageError`` for a masked run."""
     rejects = read_rejected(parts, refuses_masked=True)
     return {reject.record.id: reject for reject in rejects if reject.record.id is not None}
+
+
+def read_requeued(source: SourceSettings, rejects: Iterable[RejectedRecord]) -> dict[str, str]:
+    """Reads the statuses of rejected rows of a live log that are neither E nor F now, by reject id.
+
+    Raises:
+        FatalError: The database refuses.
+        UnreachableError: The database does not answer.
+    """
+    rows = {
+        record.id: record.record_id
+        for record in rejects
+        if record.id is not None
+        and record.record_id is not None
+        and record.source == source.name
+        and record.table in (None, source.table)
+    }
+    if not rows or source.database is None or source.table is None:
+        return {}
+    from publisher.acknowledge.retry import read_handled_rows  # noqa: PLC0415 - for live logs only
+
+    ids = set(rows.values())
+    letters = read_handled_rows(source.database, source.table, source.event_log, ids)
+    return {name: letters[number] for name, number in rows.items() if number in letters}
 
 
 def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:

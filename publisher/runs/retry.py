@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from publisher.acknowledge.retry import read_handled_rows
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
@@ -27,7 +26,13 @@ from publisher.runs.job import open_job
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import check_takeover, rehearse_sources
-from publisher.runs.rejects import KnownReject, ReadAgain, read_known_rejects, read_settled_rejects
+from publisher.runs.rejects import (
+    KnownReject,
+    ReadAgain,
+    read_known_rejects,
+    read_requeued,
+    read_settled_rejects,
+)
 from publisher.sources.contract import SourceInput
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.retry import CorrectedRecord
@@ -202,24 +207,15 @@ def _requeued(
     job_file: Path,
 ) -> Iterator[tuple[str, str]]:
     """Finds rows whose status says that the log handles them; yields reject ids, and notes."""
+    if not settings.acknowledge.write_status:
+        return
+    rejects = [known[correction.record.id].record for correction in pending]
     for source in settings.sources:
-        rows = [
-            (number, correction.record)
-            for correction in pending
-            if correction.source == source.name
-            and known[correction.record.id].entry.table in (None, source.table)
-            and (number := known[correction.record.id].record.record_id) is not None
-        ]
-        if not rows or not (source.has_status and settings.acknowledge.write_status):
-            continue
-        assert source.database is not None
-        assert source.table is not None
-        ids = {number for number, _ in rows}
-        letters = read_handled_rows(source.database, source.table, source.event_log, ids)
-        for number, record in rows:
-            letter = letters.get(number)
-            if letter is None:
-                continue
+        letters = read_requeued(source, rejects) if source.has_status else {}
+        for record in (
+            correction.record for correction in pending if correction.record.id in letters
+        ):
+            number, letter = known[record.id].record.record_id, letters[record.id]
             cure = f"xds-publisher explain -c {job_file} {number} shows what became of it"
             if letter == Status.NEW:
                 cure = f"the next run reads it: xds-publisher publish -c {job_file}"
