@@ -238,7 +238,6 @@ class Ledger:
         """Creates the folder of the next run; its id is the job's name and a number that no other run has,
         except a discarded one."""
         number = 1 + self.last_number()
-        self._remove_files(number)
         (self.root / self.run_id(number)).mkdir(mode=0o700)
         return self.run_id(number)
 

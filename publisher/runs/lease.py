@@ -42,6 +42,7 @@ class Lease:
             FatalError: The progress of the sink does not fit the ledger.
         """
         ledger = Ledger(settings.ledger_folder, settings.name)
+        is_followed(ledger.root)  # refuses a job of another machine before its ledger is opened
         ledger.check()
         identity = ledger.open_identity()
         topics = None if recovers else refuse_foreign_progress(settings, ledger)
