@@ -15,7 +15,7 @@ from publisher.errors import UsageError
 from publisher.ledger import storage
 from publisher.ledger.hours import RUNS_FILE, Hour, hour_of, hours_of
 from publisher.ledger.job import RUN, Ledger
-from publisher.ledger.key_hashes import find_hashes
+from publisher.ledger.key_hashes import hash_of
 from publisher.ledger.parts import HourPart, LedgerPart, parts_of
 from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.ledger.storage import LEDGER
@@ -149,7 +149,7 @@ def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
         conditions.append("least <= ? AND greatest >= ?")
         parameters += [wanted.between[1], wanted.between[0]]
     if wanted.keys is not None:
-        hashes = find_hashes(wanted.keys)
+        hashes = sorted(set(map(hash_of, wanted.keys)))
         marks = ", ".join("?" * len(hashes))
         conditions.append(f"number IN (SELECT run FROM key_run WHERE hash IN ({marks}))")  # noqa: S608
         parameters += hashes
