@@ -98,16 +98,6 @@ class Hour(NamedTuple):
         except (OSError, pa.ArrowInvalid) as error:
             raise _damage(path, str(error)) from error
 
-    def find_runs(self, condition: pc.Expression) -> list[int]:
-        """The numbers of the runs with a record that fits a condition."""
-        runs = self.read("records.parquet", ["run"], condition)["run"]
-        return sorted(pc.unique(runs).to_pylist())
-
-    def find_failed(self) -> list[int]:
-        """The numbers of the runs with rejected records or refused documents."""
-        failed: list[int] = self.read(RUNS_FILE, ["run"], pc.field("failed"))["run"].to_pylist()
-        return failed
-
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if it is not here."""
         rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
@@ -146,9 +136,14 @@ class Hour(NamedTuple):
             yield replace(run, tables=tables)
 
 
-def hours_of(root: Path) -> list[Hour]:
-    """The hours of a ledger, oldest first."""
-    rows = storage.query(root, "SELECT first, last FROM hour ORDER BY first")
+def hours_of(root: Path, between: tuple[int, int] | None = None) -> list[Hour]:
+    """The hours of a ledger, oldest first, by default all, or those that have positions in a range."""
+    least, greatest = between or (None, None)
+    rows = storage.query(
+        root,
+        "SELECT first, last FROM hour WHERE ?1 IS NULL OR (least <= ?2 AND greatest >= ?1) ORDER BY first",
+        (least, greatest),
+    )
     return [Hour(root, first, last) for first, last in rows]
 
 

@@ -118,28 +118,18 @@ def _find(ledger: Ledger, wanted: Wanted) -> dict[int, Hour | None]:
     """Finds runs by their numbers; the hour is ``None`` if the ledger has the run."""
     # the ledger first: a run that moves after this line is found in its hour
     found: dict[int, Hour | None] = dict.fromkeys(_find_in_ledger(ledger, wanted))
-    for hour in hours_of(ledger.root):
+    for hour in hours_of(ledger.root, wanted.between):
         found |= dict.fromkeys(_find_in(hour, wanted), hour)
     return found
 
 
 def _find_in(hour: Hour, wanted: Wanted) -> list[int]:
-    if wanted.between is not None:
-        bounds = storage.query(
-            hour.root, "SELECT least, greatest FROM hour WHERE first = ?", (hour.first,)
-        )
-        if not bounds or bounds[0][0] is None or not _overlap(wanted.between, bounds[0]):
-            return []
-    if wanted.failed:
-        return hour.find_failed()
     if wanted.records is not None:
-        return hour.find_runs(wanted.records)
-    numbers: list[int] = hour.read(RUNS_FILE, ["run"])["run"].to_pylist()
+        rows = hour.read("records.parquet", ["run"], wanted.records)
+    else:
+        rows = hour.read(RUNS_FILE, ["run"], pc.field("failed") if wanted.failed else None)
+    numbers: list[int] = sorted(pc.unique(rows["run"]).to_pylist())
     return numbers
-
-
-def _overlap(wanted: tuple[int, int], bounds: tuple[int, int]) -> bool:
-    return wanted[0] <= bounds[1] and bounds[0] <= wanted[1]
 
 
 def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:

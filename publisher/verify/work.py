@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Work, read_records
 from publisher.ledger.read import scan_kept_runs
+from publisher.ledger.tables import DOCUMENTS
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
@@ -210,7 +211,7 @@ class VerifyWork:
         sent, unsent = (self._packer(k) for k in (EvidenceKind.LEDGER, EvidenceKind.WAITING))
         for part in scan_kept_runs(self.ledger_run.root):
             is_unsent = np.array([run.manifest.run in self.ledger_run.unsent for run in part.runs])
-            for rows in part.document_batches(("association", "new_association", "event_id")):
+            for rows in part.batches(DOCUMENTS, ("association", "new_association", "event_id")):
                 waits = is_unsent[rows["run"].to_numpy()]
                 for name in ("association", "new_association"):
                     is_named = rows[name].is_valid().to_numpy()
