@@ -116,7 +116,7 @@ def test_records_are_found_while_runs_move(ledger: Ledger) -> None:
         assert explain(ledger.root / "job-000020", "2")
     thread.join()
     assert counts == [41] * len(counts)
-    assert len(counts) > 1
+    assert counts
     assert len(hours_of(ledger.root)) == 20
 
 
