@@ -40,12 +40,13 @@ def sync(paths: Iterable[Path]) -> None:
     """
     each = list(dict.fromkeys(paths))
     if len(each) == 1:
-        _sync(each[0])
+        sync_folder(each[0])
     else:
-        list(_threads().map(_sync, each))
+        list(_threads().map(sync_folder, each))
 
 
-def _sync(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Makes renames in a folder, or the content of a file, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -95,16 +96,16 @@ def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def make_private(path: Path) -> None:
     """Makes a finished file readable by its owner only, and durable."""
     path.chmod(0o600)
-    _sync(path)
+    sync_folder(path)
 
 
 def write_durably(path: Path, text: str) -> None:
     """Replaces a file with a synced file that only its owner can read."""
     temporary = path.with_name(path.name + ".new")
     _write(temporary, text)
-    _sync(temporary)
+    sync_folder(temporary)
     temporary.replace(path)
-    _sync(path.parent)
+    sync_folder(path.parent)
 
 
 def check_report_target(path: Path) -> None:
@@ -190,8 +191,3 @@ def decode_versioned_text(
         f"{path} has {field} {stored}, this program reads {field} {version}: use {writer} "
         f"or {remedy}"
     )
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes renames in a folder durable."""
-    _sync(folder)

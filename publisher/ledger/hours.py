@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,9 @@ from publisher.ledger import storage
 from publisher.ledger.durable import make_private, sync_folder
 from publisher.ledger.job import HOURS
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end, read_manifest
-from publisher.ledger.tables import TABLES, number_rows, unpack
-from publisher.model.plain import restore
+from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end
+from publisher.ledger.tables import TABLES, number_rows
+from publisher.model.plain import fields_of, restore
 
 SECONDS = 3_600.0
 FEWEST_RUNS = 500
@@ -98,16 +98,6 @@ class Hour(NamedTuple):
         except (OSError, pa.ArrowInvalid) as error:
             raise _damage(path, str(error)) from error
 
-    def find_runs(self, condition: pc.Expression) -> list[int]:
-        """The numbers of the runs with a record that fits a condition."""
-        runs = self.read("records.parquet", ["run"], condition)["run"]
-        return sorted(pc.unique(runs).to_pylist())
-
-    def find_failed(self) -> list[int]:
-        """The numbers of the runs with rejected records or refused documents."""
-        failed: list[int] = self.read(RUNS_FILE, ["run"], pc.field("failed"))["run"].to_pylist()
-        return failed
-
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if it is not here."""
         rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
@@ -146,9 +136,14 @@ class Hour(NamedTuple):
             yield replace(run, tables=tables)
 
 
-def hours_of(root: Path) -> list[Hour]:
-    """The hours of a ledger, oldest first."""
-    rows = storage.query(root, "SELECT first, last FROM hour ORDER BY first")
+def hours_of(root: Path, between: tuple[int, int] | None = None) -> list[Hour]:
+    """The hours of a ledger, oldest first, by default all, or those that have positions in a range."""
+    least, greatest = between or (None, None)
+    rows = storage.query(
+        root,
+        "SELECT first, last FROM hour WHERE ?1 IS NULL OR (least <= ?2 AND greatest >= ?1) ORDER BY first",
+        (least, greatest),
+    )
     return [Hour(root, first, last) for first, last in rows]
 
 
@@ -232,46 +227,41 @@ class Closing:
         writers = {
             name: _HourFile(hour.folder / name, schema) for name, schema in files_of().items()
         }
-        youngest, least, greatest = 0.0, None, None
         for start in range(0, len(numbers), _SLICE):
-            for row in self._read(numbers[start : start + _SLICE]):
-                manifest = read_manifest(row["manifest"], row["name"])
-                for table in TABLES:
-                    rows = unpack(table, row[table.name] or None, row["name"])
-                    writers[f"{table.name}.parquet"].add(number_rows(rows, row["number"]))
-                writers[RUNS_FILE].add(_run_row(row, manifest))
-                youngest = max(youngest, row["ended"])
-                least = _of(min, least, row["least"])
-                greatest = _of(max, greatest, row["greatest"])
+            for run, failed in self._read(numbers[start : start + _SLICE]):
+                assert run.tables is not None
+                for name, rows in run.tables.items():
+                    writers[f"{name}.parquet"].add(number_rows(rows, run.handle.number))
+                writers[RUNS_FILE].add(_run_row(run, failed=failed))
             time.sleep(_PAUSE)
         for writer in writers.values():
             writer.close()
         for folder in (hour.folder, hour.folder.parent, self._root):
             sync_folder(folder)
+        bounds = storage.query(
+            self._root,
+            "SELECT max(ended), min(least), max(greatest) FROM run WHERE number BETWEEN ? AND ? "
+            "AND records IS NOT NULL",
+            (hour.first, hour.last),
+        )
         self._check_lease()
         with storage.transaction(self._root) as connection:
             connection.execute(
-                "INSERT INTO hour VALUES (?, ?, ?, ?, ?)",
-                (hour.first, hour.last, youngest, least, greatest),
+                "INSERT INTO hour VALUES (?, ?, ?, ?, ?)", (hour.first, hour.last, *bounds[0])
             )
 
-    def _read(self, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
-        columns = (
-            *("number", "name", "plan", "ended", "outcome", "rejected", "refusals"),
-            *("least", "greatest", "manifest", *(table.name for table in TABLES)),
-        )
+    def _read(self, numbers: Sequence[int]) -> Iterator[tuple[StoredRun, bool]]:
+        """Yields small runs with their rows; true: they have rejected records or refused documents."""
         rows = storage.query(
             self._root,
-            f"SELECT {', '.join(columns)} FROM run WHERE number BETWEEN ? AND ? "  # noqa: S608 - names
+            "SELECT name, rejected OR refusals FROM run WHERE number BETWEEN ? AND ? "
             "AND records IS NOT NULL ORDER BY number",
             (numbers[0], numbers[-1]),
         )
-        texts: dict[int, list[tuple[str, str]]] = {}
-        for run, name, text in storage.query(self._root, _TEXTS, (numbers[0], numbers[-1])):
-            texts.setdefault(run, []).append((name, text))
-        for row in rows:
-            entry = dict(zip(columns, row, strict=True))
-            yield entry | {"texts": texts.get(entry["number"], [])}
+        for name, failed in rows:
+            run = LedgerRun(self._root / name, self._root).load()
+            assert run is not None
+            yield run, bool(failed)
 
     def _delete_copies(self) -> None:
         """Deletes the rows of runs that an hour has."""
@@ -323,20 +313,19 @@ def files_of() -> Mapping[str, pa.Schema]:
     return {RUNS_FILE: RUN_SCHEMA} | {f"{t.name}.parquet": t.numbered for t in TABLES}
 
 
-def _run_row(row: Mapping[str, Any], manifest: Manifest) -> pa.Table:
+def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:
+    assert run.end is not None
     entry = {
-        "run": row["number"],
-        "failed": bool(row["rejected"] or row["refusals"]),
-        "manifest": manifest.to_json(),
-        **{name: row[name] for name in ("name", "plan", "ended", "outcome", "texts")},
+        "run": run.handle.number,
+        "name": run.place.name,
+        "plan": run.manifest.plan,
+        "ended": run.ended,
+        "failed": failed,
+        "outcome": json.dumps(fields_of(run.end)),
+        "manifest": run.manifest.to_json(),
+        "texts": [*run.texts.items()],
     }
     return pa.Table.from_pylist([entry], RUN_SCHEMA)
-
-
-def _of(choose: Callable[[int, int], int], known: int | None, other: int | None) -> int | None:
-    if known is None or other is None:
-        return other if known is None else known
-    return choose(known, other)
 
 
 def _damage(path: Path, problem: str) -> FatalError:

@@ -6,9 +6,8 @@ import json
 import re
 import secrets
 import shutil
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
@@ -89,8 +88,6 @@ class Ledger:
         newest = "SELECT source, max(run) FROM state WHERE source <> '' GROUP BY source"
         for source, run in storage.query(self.root, newest):
             self._check_state(self._state_folder(source, run))
-        for (text,) in storage.query(self.root, "SELECT published FROM source"):
-            json.loads(text)
 
     def _check_state(self, folder: Path) -> None:
         """Compares the files of a state with the sizes and digests that the ledger has."""
@@ -238,7 +235,6 @@ class Ledger:
         """Creates the folder of the next run; its id is the job's name and a number that no other run has,
         except a discarded one."""
         number = 1 + self.last_number()
-        self._remove_files(number)
         (self.root / self.run_id(number)).mkdir(mode=0o700)
         return self.run_id(number)
 
@@ -511,26 +507,20 @@ class Ledger:
 
     def forget_states(self, source: str, before: str) -> None:
         """Removes the states of a source that the state of a run has replaced."""
-        number = int(before.rpartition("-")[2])
-        folders = [self._state_folder(source, run) for run in self._state_runs(source, number)]
-        self._delete_states(source, number, folders)
+        self._delete_states(source, int(before.rpartition("-")[2]))
 
-    def _state_runs(self, source: str, before: int) -> list[int]:
-        rows = storage.query(
-            self.root, "SELECT run FROM state WHERE source = ? AND run < ?", (source, before)
-        )
-        return [run for (run,) in rows]
-
-    def _delete_states(self, source: str, before: int, folders: Sequence[Path]) -> None:
+    def _delete_states(self, source: str, before: int) -> None:
+        older = "FROM state WHERE source = ? AND run < ?"
+        runs = storage.query(self.root, f"SELECT run {older}", (source, before))
+        folders = [self._state_folder(source, run) for (run,) in runs]
+        if not folders:
+            return
+        owners = ((str(folder.relative_to(self.root)),) for folder in folders)
         with storage.transaction(self.root) as connection:
-            connection.execute("DELETE FROM state WHERE source = ? AND run < ?", (source, before))
-            self._forget_files(connection, folders)
+            connection.execute(f"DELETE {older}", (source, before))
+            connection.executemany("DELETE FROM file WHERE owner = ?", owners)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _forget_files(self, connection: sqlite3.Connection, folders: Iterable[Path]) -> None:
-        owners = ((str(folder.relative_to(self.root)),) for folder in folders)
-        connection.executemany("DELETE FROM file WHERE owner = ?", owners)
 
     def expire(self, *, days: float) -> None:
         """Removes finished runs that ended more than ``days`` ago, except the last of the job, and the states
@@ -549,10 +539,7 @@ class Ledger:
         kept = self.oldest_kept() or 0
         newest = storage.query(self.root, "SELECT source, max(run) FROM state GROUP BY source")
         for source, run in newest:
-            before = min(run, kept)
-            folders = [self._state_folder(source, n) for n in self._state_runs(source, before)]
-            if folders:
-                self._delete_states(source, before, folders)
+            self._delete_states(source, min(run, kept))
 
     def idle_runs(self) -> list[str]:
         """The finished runs that found no change, except the last run of the job."""

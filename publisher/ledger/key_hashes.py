@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,8 +22,3 @@ def hashes_of(records: Sequence[pa.Table]) -> list[int]:
 def hash_of(key: str) -> int:
     """The hash of a key text."""
     return zlib.crc32(key.encode())
-
-
-def find_hashes(keys: Iterable[str]) -> list[int]:
-    """The hashes of some keys."""
-    return sorted(set(map(hash_of, keys)))

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from publisher.ledger.lane_table import LaneTable
 from publisher.model.change import Object
 from publisher.model.joined_texts import join_texts
 
@@ -33,8 +33,7 @@ LOOKUP_SCHEMA = pa.schema(
 """One row for each look-up of an object, in the order of the look-ups."""
 
 _REPEATING = ["source", "schema", "table", "answer"]
-_ASCENDING = ["source", "poll"]
-"""Columns whose least and greatest values in a row group say something."""
+_ASCENDING = ["poll"]
 _ROWS_TO_WRITE = 5_000
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON texts escape."""
@@ -52,8 +51,7 @@ class LookupLog:
     """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writer: pq.ParquetWriter | None = None
+        self._table = LaneTable(path, LOOKUP_SCHEMA, _REPEATING, _ASCENDING)
         self.count = 0
         """Number of answers that are written."""
         self._singles: list[tuple[object, ...]] = []
@@ -106,9 +104,8 @@ class LookupLog:
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the incomplete file."""
-        if self._writer is not None:
-            self._writer.close()
+        """Closes the file, which may be incomplete."""
+        self._table.abandon()
 
     def _pack_singles(self) -> None:
         if self._singles:
@@ -120,13 +117,9 @@ class LookupLog:
     def _write(self) -> None:
         if not self._pending:
             return
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._path, LOOKUP_SCHEMA, use_dictionary=_REPEATING, write_statistics=_ASCENDING
-            )
-        batch = pa.concat_batches(self._pending)
-        self._writer.write_batch(batch)
-        self.count += batch.num_rows
+        rows = pa.Table.from_batches(self._pending)
+        self._table.write(rows)
+        self.count += rows.num_rows
         self._pending.clear()
 
 

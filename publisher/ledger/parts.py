@@ -56,22 +56,18 @@ class LedgerPart:
         """Reads columns of the documents' index in its order, and always ``run`` and ``lane``."""
         return self._read(DOCUMENTS, columns, condition)
 
-    def document_batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yields the rows of ``documents``, some thousands at a time."""
-        return self._groups(DOCUMENTS, columns)
-
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         """Reads documents by their row numbers in ``documents``; ``None`` if they were moved or deleted."""
         found = self.documents(self._of_texts).take(pa.array(rows, pa.int64()))
         return [text for each in self._with_texts(found) for text in each["text"].to_pylist()]
 
     def rows(self, table: RunTable, condition: pc.Expression | None = None) -> Iterator[pa.Table]:
-        """Yields the rows of a table in its order, with ``run`` and ``lane``, some thousands at a time.
+        """Yields the rows of ``batches`` that fit a condition.
 
         Documents have their ``text``; null if it was moved or deleted."""
         if table == LOOKUPS and not self._has_lookups():
             return
-        groups = self._groups(table) if condition is None else [self._read(table, None, condition)]
+        groups = self.batches(table) if condition is None else [self._read(table, None, condition)]
         for rows in groups:
             yield from self._with_texts(rows) if table == DOCUMENTS else (rows,)
 
@@ -83,7 +79,8 @@ class LedgerPart:
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
         raise NotImplementedError
 
-    def _groups(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+    def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+        """Yields columns of a table in its order, with ``run`` and ``lane``, some thousand rows at a time."""
         yield self._read(table, columns, None)
 
     def _with_texts(self, rows: pa.Table) -> Iterator[pa.Table]:
@@ -147,7 +144,8 @@ class HourPart(LedgerPart):
         wanted = None if columns is None else [*columns, *_OF_RUN]
         return self._with_places(self._hour.read(f"{table.name}.parquet", wanted, condition))
 
-    def _groups(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+    def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+        """See ``LedgerPart``."""
         wanted = None if columns is None else [*columns, *_OF_RUN]
         for rows in self._hour.groups(f"{table.name}.parquet", wanted):
             yield self._with_places(rows)
@@ -186,7 +184,8 @@ class LanePart(LedgerPart):
             with pq.ParquetFile(path) as file:  # takes less time for a small file
                 return self._with_numbers(file.read(wanted))
 
-    def _groups(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+    def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
+        """See ``LedgerPart``."""
         path = self._path(table)
         with explain_damage(path), pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):

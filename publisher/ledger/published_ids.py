@@ -32,8 +32,6 @@ _FEW = 1_000
 
 Parts = Sequence[LedgerPart]
 """Parts with one run each."""
-Bounds = tuple[int, int]
-"""The least and the greatest ``high`` of published positions."""
 
 
 class PublishedIds:
@@ -94,12 +92,9 @@ class PublishedIds:
     def _parts(self, source: str, origin: IdOrigin, planned: pa.Table) -> Iterator[LedgerPart]:
         """Yields the runs that have published some of these positions of a source, or may have."""
         span = pc.min_max(planned["high"]).as_py()
-        least, greatest = span["min"], span["max"]
-        wanted = Wanted(_at(planned) & _is_published(), between=(least, greatest))
+        wanted = Wanted(_at(planned) & _is_published(), between=(span["min"], span["max"]))
         for run in read_runs(self._ledger, wanted):
-            bounds = _bounds_by_source(run.manifest)
-            first, last = bounds.get((source, origin), (greatest + 1, least))
-            if first <= greatest and last >= least:
+            if any((each.name, each.origin) == (source, origin) for each in run.manifest.sources):
                 yield from parts_of([run])
 
 
@@ -225,16 +220,6 @@ _SCHEMA = pa.schema(
         ("place", pa.int64()),
     ]
 )
-
-
-def _bounds_by_source(manifest: Manifest) -> dict[tuple[str, IdOrigin], Bounds]:
-    bounds: dict[tuple[str, IdOrigin], Bounds] = {}
-    for result in manifest.results:
-        for number, _, least, greatest in result.published:
-            entry = manifest.sources[number]
-            first, last = bounds.get((entry.name, entry.origin), (least, greatest))
-            bounds[entry.name, entry.origin] = min(first, least), max(last, greatest)
-    return bounds
 
 
 def _is_published() -> pc.Expression:

@@ -15,7 +15,7 @@ from publisher.errors import UsageError
 from publisher.ledger import storage
 from publisher.ledger.hours import RUNS_FILE, Hour, hour_of, hours_of
 from publisher.ledger.job import RUN, Ledger
-from publisher.ledger.key_hashes import find_hashes
+from publisher.ledger.key_hashes import hash_of
 from publisher.ledger.parts import HourPart, LedgerPart, parts_of
 from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.ledger.storage import LEDGER
@@ -118,28 +118,18 @@ def _find(ledger: Ledger, wanted: Wanted) -> dict[int, Hour | None]:
     """Finds runs by their numbers; the hour is ``None`` if the ledger has the run."""
     # the ledger first: a run that moves after this line is found in its hour
     found: dict[int, Hour | None] = dict.fromkeys(_find_in_ledger(ledger, wanted))
-    for hour in hours_of(ledger.root):
+    for hour in hours_of(ledger.root, wanted.between):
         found |= dict.fromkeys(_find_in(hour, wanted), hour)
     return found
 
 
 def _find_in(hour: Hour, wanted: Wanted) -> list[int]:
-    if wanted.between is not None:
-        bounds = storage.query(
-            hour.root, "SELECT least, greatest FROM hour WHERE first = ?", (hour.first,)
-        )
-        if not bounds or bounds[0][0] is None or not _overlap(wanted.between, bounds[0]):
-            return []
-    if wanted.failed:
-        return hour.find_failed()
     if wanted.records is not None:
-        return hour.find_runs(wanted.records)
-    numbers: list[int] = hour.read(RUNS_FILE, ["run"])["run"].to_pylist()
+        rows = hour.read("records.parquet", ["run"], wanted.records)
+    else:
+        rows = hour.read(RUNS_FILE, ["run"], pc.field("failed") if wanted.failed else None)
+    numbers: list[int] = sorted(pc.unique(rows["run"]).to_pylist())
     return numbers
-
-
-def _overlap(wanted: tuple[int, int], bounds: tuple[int, int]) -> bool:
-    return wanted[0] <= bounds[1] and bounds[0] <= wanted[1]
 
 
 def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
@@ -149,7 +139,7 @@ def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
         conditions.append("least <= ? AND greatest >= ?")
         parameters += [wanted.between[1], wanted.between[0]]
     if wanted.keys is not None:
-        hashes = find_hashes(wanted.keys)
+        hashes = sorted(set(map(hash_of, wanted.keys)))
         marks = ", ".join("?" * len(hashes))
         conditions.append(f"number IN (SELECT run FROM key_run WHERE hash IN ({marks}))")  # noqa: S608
         parameters += hashes

@@ -8,18 +8,13 @@ other objects are sent exactly once.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from publisher.errors import FatalError
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
-
-if TYPE_CHECKING:
-    from publisher.ledger.records import PositionText
-    from publisher.ledger.waiting_records import WaitingIds
 
 RECOVERY = "recovery"
 RECOVERY_FORMAT = 1
@@ -64,25 +59,3 @@ def read_recovery(run: LedgerRun, manifest: Manifest) -> RecoveredDocuments | No
     if documents is not None and documents.plan != manifest.plan:
         raise FatalError(f"the recovery of run {manifest.run} belongs to another plan: {_REMEDY}")
     return documents
-
-
-def find_recovered_documents(
-    files: Path,
-    manifest: Manifest,
-    texts: Sequence[PositionText | None],
-    waiting: WaitingIds,
-    folder: Path,
-) -> RecoveredDocuments:
-    """Finds the documents that the sink may have already.
-
-    These are all documents of an object if the sink has one of its records, or if the id of one of its
-    records differs between runs.
-
-    ``files`` is the folder of the run's files, ``folder`` is for temporary files."""
-    from publisher.ledger.waiting_records import find_documents  # noqa: PLC0415 - for recoveries
-
-    lanes = {}
-    for lane in range(manifest.lanes):
-        if documents := find_documents(files, lane, texts, waiting, folder):
-            lanes[lane] = documents
-    return RecoveredDocuments(manifest.plan, lanes)

@@ -162,13 +162,8 @@ class LedgerRun:
         if not storage.exists(self.folder):
             return
         with storage.transaction(self.folder) as connection:
-            for statement in (
-                "DELETE FROM run WHERE number = ?",
-                "DELETE FROM run_text WHERE run = ?",
-                "DELETE FROM key_run WHERE run = ?",
-                "DELETE FROM state WHERE run = ?",
-            ):
-                connection.execute(statement, (self.number,))
+            delete_runs(self.folder, [self.number])
+            connection.execute("DELETE FROM state WHERE run = ?", (self.number,))
 
     @property
     def acknowledgement(self) -> RunEnd | None:
@@ -202,8 +197,8 @@ class LedgerRun:
                 for folder in (self.staging, documents / DOCUMENT_STAGING):
                     shutil.rmtree(result.folder(folder), ignore_errors=True)
             else:
-                parts = [place for _, place in self._parts(result, documents)]
-                for path in [*(self.place / name for name in result.files), *parts]:
+                part = self._part(result, documents)[1]
+                for path in [*(self.place / name for name in result.files), part]:
                     path.unlink(missing_ok=True)
 
     def commit(self, manifest: Manifest) -> None:
@@ -220,7 +215,7 @@ class LedgerRun:
             secure(self.state_folder(source))
         documents, own = self.documents(manifest), self.own_documents(manifest)
         paths = [path for result in manifest.results for path in self._place_files(result)]
-        parts = [part for result in manifest.results for part in self._parts(result, documents)]
+        parts = [self._part(result, documents) for result in manifest.results]
         if own is not None:
             _move(parts)
             parts = [(place, place) for _, place in parts]
@@ -295,7 +290,7 @@ class LedgerRun:
             for folder in (self.place, *([own] if own else [])):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_lanes(stored.tables, self.place, own, manifest)
-        parts = [part for result in manifest.results for part in self._parts(result, documents)]
+        parts = [self._part(result, documents) for result in manifest.results]
         _move([part for part in parts if part[0].exists()])
         shutil.rmtree(self.staging, ignore_errors=True)
         names = [name for result in manifest.results for name in result.files]
@@ -336,11 +331,11 @@ class LedgerRun:
             _replace(staged if result.staged else place, place)
             yield place
 
-    def _parts(self, result: LaneResult, documents: Path) -> Iterator[tuple[Path, Path]]:
+    def _part(self, result: LaneResult, documents: Path) -> tuple[Path, Path]:
         """The part file of a lane, as it was staged and in its place."""
         part = LaneNames(result.lane).part
         staged = result.folder(documents / DOCUMENT_STAGING) if result.staged else documents
-        yield staged / part, documents / part
+        return staged / part, documents / part
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,14 +396,10 @@ def _replace(staged: Path, place: Path) -> None:
 
 def delete_runs(root: Path, numbers: Sequence[int]) -> None:
     """Deletes the rows of runs."""
+    marks = ", ".join("?" * len(numbers))
     with storage.transaction(root) as connection:
-        for statement in (
-            "DELETE FROM run WHERE number = ?",
-            "DELETE FROM run_text WHERE run = ?",
-        ):
-            connection.executemany(statement, ((number,) for number in numbers))
-        marks = ", ".join("?" * len(numbers))
-        connection.execute(f"DELETE FROM key_run WHERE run IN ({marks})", numbers)  # noqa: S608
+        for table, column in (("run", "number"), ("run_text", "run"), ("key_run", "run")):
+            connection.execute(f"DELETE FROM {table} WHERE {column} IN ({marks})", numbers)  # noqa: S608
 
 
 def read_manifest(stored: bytes, run: str) -> Manifest:

@@ -1,7 +1,7 @@
 """The file of a ledger: opened once for each thread, changed in transactions, refused with words.
 
-SQLite in WAL mode syncs each commit, so a ledger has either all of a transaction or nothing.  A disk without
-shared memory gets a rollback ledger instead.
+SQLite in WAL mode syncs each commit, so a ledger has either all of a transaction or nothing.  On a disk
+without shared memory it uses a rollback journal instead.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
@@ -37,6 +38,10 @@ _NOT_OURS = frozenset(
 )
 """Files that may exist in a folder before its ledger has tables."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT})
+_LOCK_ERRORS = frozenset(
+    {sqlite3.SQLITE_IOERR_LOCK, sqlite3.SQLITE_IOERR_RDLOCK, sqlite3.SQLITE_IOERR_UNLOCK}
+    | {sqlite3.SQLITE_IOERR_CHECKRESERVEDLOCK, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOLFS}
+)
 _ERRORS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_READONLY: errno.EROFS,
@@ -203,6 +208,23 @@ def check(folder: Path) -> None:
                 raise _damage(path, problem)
 
 
+def probe_disk(folder: Path) -> str:
+    """The journal mode of a ledger on the disk of a folder: ``wal``, or ``delete`` without shared memory.
+
+    Creates a ledger and removes it.
+
+    Raises:
+        FatalError: The disk has no locks.
+        OSError: The disk is full, or refuses.
+    """
+    with TemporaryDirectory(prefix=".xds-publisher-", dir=folder) as name:
+        path = Path(name) / LEDGER
+        with explain(path), closing(_connect(path, "mode=rwc")) as connection:
+            _set_up(connection)
+            connection.execute("CREATE TABLE probe (x)")
+            return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
+
 def version_of_data(folder: Path) -> int:
     """A number that changes whenever another program has changed the ledger."""
     rows = query(folder, "PRAGMA data_version")
@@ -215,7 +237,13 @@ def explain(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        detail = getattr(error, "sqlite_errorcode", 0)
+        code = detail & 0xFF
+        if detail in _LOCK_ERRORS:
+            raise FatalError(
+                f"{path} cannot be locked ({error}): its disk has no file locks; set `path` in [ledger] to a "
+                "disk of this machine"
+            ) from error
         if code in _DAMAGED:
             raise _damage(path, str(error)) from error
         if code == sqlite3.SQLITE_BUSY:

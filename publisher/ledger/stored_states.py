@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.ledger.durable import link_or_copy, make_private, read_versioned_file, sync_folder
@@ -28,6 +28,7 @@ from publisher.ledger.object_states import (
     name_in_source,
     write_unknown,
 )
+from publisher.ledger.parts import parts_of
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 
@@ -154,32 +155,22 @@ def forget_refused(
     ledger_run: LedgerRun, manifest: Manifest, refused: Iterable[tuple[int, int]]
 ) -> None:
     """Makes the states of objects unknown whose documents the sink has refused, by lane and document."""
-    state = ledger_run.state(PUBLISHED_OBJECTS)
-    by_lane: dict[int, list[int]] = {}
-    for lane, document in refused:
-        by_lane.setdefault(lane, []).append(document)
-    if state is None or not by_lane:
+    places = set(refused)
+    state, run = ledger_run.state(PUBLISHED_OBJECTS), ledger_run.load()
+    if state is None or run is None or not places:
         return
     by_source = json.loads((state / _MANIFEST).read_text("utf-8"))["by_source"]
     names: set[str] = set()
-    for lane, documents in by_lane.items():
-        for source, association in _associations(ledger_run, lane, documents):
-            name = manifest.sources[source].name
-            names.add(name_in_source(association, name) if by_source else association)
+    columns = ("number", "source", "association", "new_association")
+    is_refused = pc.field("number").isin(sorted({number for _, number in places}))
+    for part in parts_of([run]):
+        for row in part.documents(columns, is_refused).to_pylist():
+            if (row["lane"], row["number"]) in places:
+                source = manifest.sources[row["source"]].name
+                for name in {row["association"], row["new_association"]} - {None}:
+                    names.add(name_in_source(name, source) if by_source else name)
     new = state / f"{_REFUSED}.new"
     write_unknown(new, sorted(names))
     make_private(new)
     new.replace(state / _FILES / _REFUSED)
     sync_folder(state / _FILES)
-
-
-def _associations(
-    ledger_run: LedgerRun, lane: int, documents: Sequence[int]
-) -> Iterator[tuple[int, str]]:
-    """Yields source and association of documents, before and after a change of the key."""
-    columns = ["source", "association", "new_association"]
-    index = pq.read_table(ledger_run.place / LaneNames(lane).index, columns=columns)
-    for row in index.take(sorted(documents)).to_pylist():
-        for column in columns[1:]:
-            if row[column] is not None:
-                yield row["source"], row[column]

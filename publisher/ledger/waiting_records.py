@@ -73,7 +73,10 @@ def find_documents(
     waiting: WaitingIds,
     folder: Path,
 ) -> frozenset[int]:
-    """Finds the documents of objects with a record that is marked, or whose id differs between runs."""
+    """Finds the documents of a lane that the sink may have already: all those of an object if the sink has
+    one of its records, or if the id of one of its records differs between runs.
+
+    ``ledger_run`` is the folder of the run's files, ``folder`` is for temporary files."""
     gatherer = IdGatherer(folder, f"objects-{lane}")
     for batch in _batches(ledger_run, lane, texts):
         is_possible = (batch.records == _NAMELESS) | waiting.find(batch.records)

@@ -20,6 +20,7 @@ from publisher.database.resources import Resources
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local, missing_for_spark
 from publisher.errors import FatalError, PublisherError, of_system
+from publisher.ledger import storage
 from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name
 from publisher.model.view_names import find_variant
@@ -225,9 +226,7 @@ def _tables(settings: Settings) -> str:
 
 def _writable(path: Path) -> str:
     """Checks that the nearest existing directory is writable; creates nothing."""
-    parent = path.absolute()
-    while not parent.exists():
-        parent = parent.parent
+    parent = _existing_folder(path)
     if not parent.is_dir():
         raise FatalError(f"{parent} is not a directory: name another path")
     if not os.statvfs(parent).f_blocks:
@@ -237,6 +236,10 @@ def _writable(path: Path) -> str:
             f"{parent} is not writable: grant the right to write, or name another path"
         )
     return f"{path} can be written"
+
+
+def _existing_folder(path: Path) -> Path:
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
 def _kafka(settings: Settings) -> str:
@@ -255,7 +258,15 @@ def _files(settings: Settings, path: Path) -> str:
 
 def _ledger_run(settings: Settings) -> str:
     _ledger(settings).check()
-    return _writable(settings.ledgers)
+    writable = _writable(settings.ledgers)
+    mode = storage.probe_disk(_existing_folder(settings.ledgers))
+    return f"{writable}, {_JOURNALS[mode]}"
+
+
+_JOURNALS = {
+    "wal": "in WAL mode",
+    "delete": "with a rollback journal, because its disk has no shared memory",
+}
 
 
 def _ledger(settings: Settings) -> Ledger:

@@ -42,7 +42,8 @@ def mark_following(root: Path) -> Iterator[Callable[[], None]]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
-        who = {"host": socket.gethostname(), "process": os.getpid(), "since": since}
+        place = {"host": socket.gethostname(), "machine": _machine()}
+        who = {**place, "process": os.getpid(), "since": since}
         os.ftruncate(descriptor, os.pwrite(descriptor, json.dumps(who).encode(), 0))
         yield lambda: os.utime(descriptor)
     finally:
@@ -50,18 +51,35 @@ def mark_following(root: Path) -> Iterator[Callable[[], None]]:
 
 
 def is_followed(root: Path) -> bool:
-    """Tests whether an instance follows the job."""
-    try:
-        descriptor = os.open(root / _LOCK, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
+    """Tests whether an instance follows the job.
+
+    Raises:
+        RunningError: One does, on another machine that shares the disk.
+    """
+    with suppress(FileNotFoundError), (root / _LOCK).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _refuse_other_machine(root)
+            return True
     return False
+
+
+def _refuse_other_machine(root: Path) -> None:
+    with suppress(OSError, ValueError, KeyError):
+        who = json.loads((root / _LOCK).read_text(encoding="utf-8"))
+        if who["machine"] != _machine():
+            raise RunningError(
+                f"the job is followed on another machine ({describe_follower(root)}), and a ledger serves "
+                "one machine at a time: stop that instance, then start this command again"
+            )
+
+
+def _machine() -> str:
+    """Identifies this machine: its containers have different host names."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return socket.gethostname()
 
 
 def describe_follower(root: Path) -> str:

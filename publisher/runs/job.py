@@ -72,6 +72,7 @@ class Job:
         self._progress = progress
         self._accepts_database = accepts_database
         self.ledger = ledger = Ledger(settings.ledger_folder, settings.name)
+        is_followed(ledger.root)  # refuses a job of another machine before its ledger is opened
         ledger.check()
         identity = ledger.open_identity()
         topics = None if recovers else refuse_foreign_progress(settings, ledger)

@@ -22,7 +22,7 @@ from publisher.runs.job_sink import check_sink, read_only_kafka, runs_folder, si
 from publisher.runs.new_ids import begin_epochs
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
-from publisher.runs.rehearse import rehearse_pending, report_planned_run
+from publisher.runs.rehearse import rehearse_sources, report_planned_run
 
 
 def recover(
@@ -93,8 +93,8 @@ def _rehearse(
         return _notes(ledger_run, "would be")
 
     unplanned = ledger.without_unsent_runs()
-    return rehearse_pending(
-        settings, unplanned, forget_objects, now=now, progress=progress, study=study
+    return rehearse_sources(
+        settings, unplanned, None, forget_objects, now=now, progress=progress, study=study
     )
 
 

@@ -75,42 +75,28 @@ def rehearse(
     ledger = Ledger(settings.ledger_folder, settings.name)
     ledger.identity()  # refuses one of another version
     change = partial(replace, accepts_database=accepts_database)
-    return rehearse_pending(settings, ledger, change, now=now, progress=progress)
-
-
-def rehearse_pending(
-    settings: Settings,
-    ledger: Ledger,
-    change: Callable[[RunRequest], RunRequest],
-    *,
-    now: datetime | None = None,
-    progress: Progress | None = None,
-    study: Study | None = None,
-) -> RunReport:
-    """Plans a run over the pending input of the job, see ``rehearse_sources``."""
-    sources = PendingInput(settings, ledger).sources()
-    if not any(source.reads for source in sources):
-        notes = (REHEARSAL_NOTE, *unsent_notes(ledger))
-        return replace(empty_report(settings.name), notes=notes)
-    return rehearse_sources(
-        settings, ledger, sources, change, now=now, progress=progress, study=study
-    )
+    return rehearse_sources(settings, ledger, None, change, now=now, progress=progress)
 
 
 def rehearse_sources(
     settings: Settings,
     ledger: Ledger,
-    sources: Sequence[SourceSettings],
+    sources: Sequence[SourceSettings] | None,
     change: Callable[[RunRequest], RunRequest],
     *,
     now: datetime | None = None,
     progress: Progress | None = None,
     study: Study | None = None,
 ) -> RunReport:
-    """Plans a run over the input of these sources of the job, and publishes nothing.
+    """Plans a run over the input of these sources of the job, or over its pending input; publishes nothing.
 
     ``change`` turns the request of an ordinary run into that of the command; ``study`` may look at the plan.
     """
+    if sources is None:
+        sources = PendingInput(settings, ledger).sources()
+        if not any(source.reads for source in sources):
+            notes = (REHEARSAL_NOTE, *unsent_notes(ledger))
+            return replace(empty_report(settings.name), notes=notes)
     settings = replace(settings, sources=tuple(sources))
     number = ledger.last_number() + 1
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.ledger.read import scan_kept_runs
+from publisher.ledger.tables import DOCUMENTS
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
@@ -207,21 +208,18 @@ class VerifyWork:
         sent, unsent = (self._packer(k) for k in (EvidenceKind.LEDGER, EvidenceKind.WAITING))
         for part in scan_kept_runs(self.ledger_run.root):
             is_unsent = np.array([run.manifest.run in self.ledger_run.unsent for run in part.runs])
-            for rows in part.document_batches(("association", "new_association", "event_id")):
-                waits = is_unsent[rows["run"].to_numpy()]
-                for name in ("association", "new_association"):
-                    is_named = rows[name].is_valid().to_numpy()
-                    of_sent = rows.filter(pa.array(is_named & ~waits))
-                    ids = {"event_id": _column(of_sent, "event_id")}
-                    yield from sent.add(_column(of_sent, name), ids)
-                    of_unsent = rows.filter(pa.array(is_named & waits))
-                    yield from unsent.add(_column(of_unsent, name), {})
+            for rows in part.batches(DOCUMENTS, ("association", "new_association", "event_id")):
+                for batch in rows.to_batches():
+                    waits = is_unsent[batch.column("run").to_numpy()]
+                    for name in ("association", "new_association"):
+                        is_named = batch.column(name).is_valid().to_numpy(zero_copy_only=False)
+                        of_sent = batch.filter(pa.array(is_named & ~waits))
+                        ids = {"event_id": of_sent.column("event_id")}
+                        yield from sent.add(of_sent.column(name), ids)
+                        of_unsent = batch.filter(pa.array(is_named & waits))
+                        yield from unsent.add(of_unsent.column(name), {})
         yield from sent.rest()
         yield from unsent.rest()
-
-
-def _column(rows: pa.Table, name: str) -> pa.Array:
-    return rows[name].combine_chunks()
 
 
 def _associations(

@@ -16,9 +16,9 @@ from publisher.dispatch.kafka.topic_admin import KafkaTopics, hidden_text
 from publisher.errors import FatalError, UnreachableError
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.records import PositionText
-from publisher.ledger.recovery import find_recovered_documents, read_recovery
+from publisher.ledger.recovery import RecoveredDocuments, read_recovery
 from publisher.ledger.runs import LedgerRun
-from publisher.ledger.waiting_records import WaitingIds, last_segment
+from publisher.ledger.waiting_records import WaitingIds, find_documents, last_segment
 
 _AT_ONCE = 10_000
 _RECORD_IDS = "record-ids"
@@ -50,8 +50,11 @@ class Recovery:
             folder = Path(name)
             waiting = WaitingIds.gather(ledger_run.place, manifest.lanes, texts, folder)
             find_records(topics, names, waiting)
-            recovered = find_recovered_documents(ledger_run.place, manifest, texts, waiting, folder)
-        recovered.write(ledger_run)
+            lanes = {
+                lane: find_documents(ledger_run.place, lane, texts, waiting, folder)
+                for lane in range(manifest.lanes)
+            }
+        RecoveredDocuments(manifest.plan, lanes).write(ledger_run)
 
 
 def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:

@@ -145,7 +145,7 @@ def test_runs_that_move_while_they_are_read_are_read_once(
     assert [*read_and_move()] == runs
     find = hours_of
 
-    def move_and_find(root: Path) -> list[Hour]:
+    def move_and_find(root: Path, _: object) -> list[Hour]:
         monkeypatch.undo()
         finish_runs(ledger, 3)
         close_hours(ledger)

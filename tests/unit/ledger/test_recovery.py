@@ -14,11 +14,10 @@ from publisher.ledger.records import PositionText
 from publisher.ledger.recovery import (
     RECOVERY,
     RecoveredDocuments,
-    find_recovered_documents,
     read_recovery,
 )
 from publisher.ledger.runs import LedgerRun
-from publisher.ledger.waiting_records import WaitingIds, last_segment
+from publisher.ledger.waiting_records import WaitingIds, find_documents, last_segment
 from publisher.model.change import Outcome, Position
 from tests.support.ledgers import commit_run, documents
 from tests.support.planned_ledgers import manifest_of, record, write_decisions
@@ -42,27 +41,31 @@ def planned(tmp_path: Path) -> tuple[Path, Manifest]:
     return tmp_path, manifest_of(2)
 
 
-def find_documents(
+def recover(
     planned: tuple[Path, Manifest], texts: list[PositionText | None], *ids: str
 ) -> tuple[int, RecoveredDocuments]:
     """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
     root, manifest = planned
     waiting = WaitingIds.gather(root, manifest.lanes, texts, root / "ids")
     waiting.mark(map(last_segment, ids))
-    return len(waiting), find_recovered_documents(root, manifest, texts, waiting, root / "ids")
+    lanes = {
+        lane: find_documents(root, lane, texts, waiting, root / "ids")
+        for lane in range(manifest.lanes)
+    }
+    return len(waiting), RecoveredDocuments(manifest.plan, lanes)
 
 
 def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
     """Also where the topic has only a record that is superseded now."""
-    count, recovered = find_documents(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
+    count, recovered = recover(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
     assert count == 6
     assert recovered.lanes == {0: {0, 2}, 1: {0}}
-    assert find_documents(planned, TEXTS)[1].count() == 0
-    assert find_documents(planned, TEXTS, "99")[1].count() == 0
+    assert recover(planned, TEXTS)[1].count() == 0
+    assert recover(planned, TEXTS, "99")[1].count() == 0
 
 
 def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Manifest]) -> None:
-    count, recovered = find_documents(planned, [None])
+    count, recovered = recover(planned, [None])
     assert count == 0
     assert recovered.lanes == {0: {0, 1, 2}, 1: {0, 1}}
 
@@ -80,7 +83,7 @@ def test_memory_does_not_grow_with_the_waiting_ids(
         write_decisions(root, [changes], group=500)
         del changes
         tracemalloc.start()
-        waiting, recovered = find_documents((root, manifest_of(1)), TEXTS, "7", "4000")
+        waiting, recovered = recover((root, manifest_of(1)), TEXTS, "7", "4000")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert waiting == count

@@ -115,7 +115,9 @@ def test_a_run_that_is_thrown_away_leaves_no_trace(ledger: Ledger) -> None:
 def test_what_a_run_left_that_is_begun_again_is_gone(ledger: Ledger) -> None:
     ledger_run, manifest = begin_run(ledger, a="1")
     shutil.rmtree(ledger_run.root)
-    assert ledger.create_run() == manifest.run
+    again = ledger.run(ledger.create_run())
+    assert again.root.name == manifest.run
+    again.begin(again.root)
     assert folders(ledger) == []
 
 

@@ -177,3 +177,18 @@ def test_a_fork_opens_the_ledger_again(ledger: Ledger) -> None:
     assert process.exitcode == 0
     assert ledger.raise_lanes(1) == 3
     ledger.check()
+
+
+def test_a_disk_is_probed_without_a_trace(tmp_path: Path) -> None:
+    assert storage.probe_disk(tmp_path) == "wal"
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_disk_without_locks_is_refused(tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_LOCK
+    with (
+        pytest.raises(FatalError, match=r"its disk has no file locks; set `path` in \[ledger\] to"),
+        storage.explain(tmp_path / LEDGER),
+    ):
+        raise error
