@@ -97,7 +97,7 @@ def describe_follower(root: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What another program asks of the running instance: a poll, or a repair."""
+    """A poll or a repair that another program asks of the running instance."""
 
     id: int
     is_poll: bool = False
