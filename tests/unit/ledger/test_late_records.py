@@ -21,7 +21,7 @@ from publisher.model.change import Outcome
 from publisher.reports.explain import explain
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.followed_jobs import TABLE, load_settings, write_rows
-from tests.support.planned_ledgers import record, write_decisions
+from tests.support.planned_ledgers import record, write_records
 
 
 def once(base: Path, more: str = "") -> RunReport:
@@ -97,7 +97,7 @@ def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
             record(70, Outcome.REJECTED, "record-id", part="table"),
         ],
     ]
-    write_decisions(tmp_path, lanes)
+    write_records(tmp_path, lanes)
 
     def looked_through(lanes: int, source: int, behind: int) -> ReadProgress:
         numbers = range(lanes)
@@ -116,7 +116,7 @@ def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
 
 def test_statistics_of_a_lane_show_that_no_record_is_late(tmp_path: Path) -> None:
     lane = [record(5, Outcome.PUBLISHED), record(7, Outcome.REJECTED, "event-type")]
-    write_decisions(tmp_path, [lane])
+    write_records(tmp_path, [lane])
     assert [read_progress(tmp_path, 0, 0, behind) for behind in (0, 5, 6)] == [
         (7, 0),
         (7, 0),
