@@ -83,7 +83,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(root: Path, name: str) -> list[dict]:
     """The rows of a table of a ledger, read without Spark."""
-    [table] = [table for table in ALL_TABLES if table.name == name.replace("decisions", "records")]
+    [table] = [table for table in ALL_TABLES if table.name == name]
     batches = [batch for part in scan_runs(root) for batch in read_part(part, table)]
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -119,7 +119,7 @@ def test_every_format_gives_the_documents_and_records_of_a_replay(
         assert planned.report.engine.name == ("spark" if format_ == "triggerless" else "local")
         documents.append(planned.documents)
         decisions[format_], replayed = (
-            Counter(tuple(row[name] for name in columns) for row in rows_of(place, "decisions"))
+            Counter(tuple(row[name] for name in columns) for row in rows_of(place, "records"))
             for place in (Path(planned.report.target), tmp_path / format_)
         )
         assert decisions[format_] == replayed
@@ -257,21 +257,21 @@ def test_examples_in_docstrings_print_what_they_show(
 def test_a_job_has_the_tables_of_all_its_runs(session: SparkSession, tmp_path: Path) -> None:
     ledger = make_ledgers(tmp_path)
     runs = finish_runs(ledger, 5)
-    separate = {name: rows_of(ledger.root, name) for name in ("decisions", "documents", "lookups")}
+    separate = {name: rows_of(ledger.root, name) for name in ("records", "documents", "lookups")}
     assert Closing(ledger.root, lambda: None, seconds=0, fewest=1).step()
     assert hours_of(ledger.root)
     tables = xds.ledger(session, ledger.root)
     for name, expected in separate.items():
         frame = getattr(tables, name)
         assert Counter(map(str, frame.toArrow().to_pylist())) == Counter(map(str, expected))
-    assert {row["run"] for row in separate["decisions"]} == set(runs)
+    assert {row["run"] for row in separate["records"]} == set(runs)
     refused = [row for row in separate["documents"] if row["refused"]]
     assert [row["refused"] for row in refused] == ["too-large"] * len(refused)
     assert len(refused) >= len(runs) - 1
     for document in refused:
         [decision] = [
             row
-            for row in separate["decisions"]
+            for row in separate["records"]
             if (row["run"], row["lane"], row["document"]) == (document["run"], document["lane"], 0)
         ]
         assert (decision["outcome"], decision["reason"]) == ("rejected", "too-large")

@@ -1,4 +1,4 @@
-"""Committed runs for tests: of decisions written by hand, and of runs without the engine."""
+"""Committed runs for tests: of records written by hand, and of runs without the engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Record = Mapping[str, object]
 
 
 def record(record_id: int, outcome: Outcome, reason: str | None = None, **more: object) -> Record:
-    """One row of a decisions file."""
+    """One row of a record file."""
     usual = {
         "source": 0,
         "part": "",
@@ -44,8 +44,8 @@ def record(record_id: int, outcome: Outcome, reason: str | None = None, **more: 
     return usual | more
 
 
-def write_decisions(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> None:
-    """Decisions files of all lanes, with few rows in a row group."""
+def write_records(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> None:
+    """Record files of all lanes, with few rows in a row group."""
     for lane, records in enumerate(lanes):
         table = pa.Table.from_pylist([dict(entry) for entry in records], LEDGER_RECORD_SCHEMA)
         pq.write_table(table, root / LaneNames(lane).records, row_group_size=group)

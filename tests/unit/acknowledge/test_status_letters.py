@@ -14,7 +14,7 @@ from publisher.acknowledge.status_letters import RefusedDocuments, lanes_of, sta
 from publisher.errors import FatalError
 from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome, Reason
-from tests.support.planned_ledgers import Record, manifest_of, record, write_decisions
+from tests.support.planned_ledgers import Record, manifest_of, record, write_records
 
 TOO_LARGE = ("too-large", "set max.message.bytes")
 PUBLISHED, SUPERSEDED, IGNORED, HELD, REJECTED = Outcome
@@ -27,7 +27,7 @@ def letters(
     source: int = 0,
     window: int = 1 << 20,
 ) -> dict[int, str]:
-    write_decisions(root, lanes)
+    write_records(root, lanes)
     found = lanes_of(LedgerRun(root), manifest_of(len(lanes)), source, refused or {})
     windows = list(status_windows(found, window))
     ids = [i for one in windows for i in one.ids.tolist()]
@@ -131,7 +131,7 @@ def test_rows_of_one_id_get_one_letter(
 
 
 def test_id_of_which_one_row_was_published_and_one_is_held_is_an_error(tmp_path: Path) -> None:
-    write_decisions(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
+    write_records(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
     (only,) = contradiction_reasons(lanes_of(LedgerRun(tmp_path), manifest_of(2), 0, {}))
     assert (only.record_id, only.status, only.reason) == (7, "E", "double-record")
     assert "give each row its own record_id" in only.detail
@@ -158,7 +158,7 @@ def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
         record(5, PUBLISHED, document=9),
         record(6, PUBLISHED),
     ]
-    write_decisions(tmp_path, [lane], group=2)
+    write_records(tmp_path, [lane], group=2)
     refused = {(0, 9): ("too-large", "2,000,000 bytes are too large for topic xds")}
     found = list(status_reasons(lanes_of(LedgerRun(tmp_path), manifest_of(1), 0, refused), refused))
     assert [(entry.record_id, entry.status, entry.reason) for entry in found] == [

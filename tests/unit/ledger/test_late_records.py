@@ -20,7 +20,7 @@ from publisher.model.change import Outcome
 from publisher.reports.explain import explain
 from publisher.runs.job import Job
 from tests.support.followed_jobs import TABLE, load_settings, write_rows
-from tests.support.planned_ledgers import record, write_decisions
+from tests.support.planned_ledgers import record, write_records
 
 
 def once(base: Path, more: str = "") -> RunReport:
@@ -96,7 +96,7 @@ def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
             record(70, Outcome.REJECTED, "record-id", part="table"),
         ],
     ]
-    write_decisions(tmp_path, lanes)
+    write_records(tmp_path, lanes)
 
     def looked_through(lanes: int, source: int, behind: int) -> ReadProgress:
         letters = [LaneLetters(tmp_path, n, source, (), behind) for n in range(lanes)]

@@ -20,7 +20,7 @@ from publisher.ledger.runs import LedgerRun
 from publisher.ledger.waiting_records import WaitingIds, find_documents, last_segment
 from publisher.model.change import Outcome, Position
 from tests.support.ledgers import commit_run, documents
-from tests.support.planned_ledgers import manifest_of, record, write_decisions
+from tests.support.planned_ledgers import manifest_of, record, write_records
 
 TEXTS: list[PositionText | None] = [Position.text]
 
@@ -37,7 +37,7 @@ def planned(tmp_path: Path) -> tuple[Path, Manifest]:
         [change(1, "idu=1", 0), change(2, "idu=2", 1), change(3, "idu=1"), change(4, "idu=1", 2)],
         [change(5, "idu=3", 0, part="a,b.csv"), change(6, None), change(7, "idu=4", 1)],
     ]
-    write_decisions(tmp_path, lanes)
+    write_records(tmp_path, lanes)
     return tmp_path, manifest_of(2)
 
 
@@ -80,7 +80,7 @@ def test_memory_does_not_grow_with_the_waiting_ids(
         root = tmp_path / str(count)
         root.mkdir()
         changes = [change(n, f"idu={n}", n) for n in range(1, count + 1)]
-        write_decisions(root, [changes], group=500)
+        write_records(root, [changes], group=500)
         del changes
         tracemalloc.start()
         waiting, recovered = recover((root, manifest_of(1)), TEXTS, "7", "4000")
