@@ -13,7 +13,7 @@ from publisher.engine.contract import Engine, InputSize, Item, Result, Rows
 from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions, missing_for_spark
-from publisher.ledger.conservation import EngineUse
+from publisher.model.engine_use import EngineUse
 
 SMALL = InputSize(rows=20_000_000, bytes=3_000_000_000)
 """Maximum input of a run without Spark: as far as the local engine was measured to be faster."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from publisher.console import Progress
-    from publisher.ledger.conservation import EngineUse
+    from publisher.model.engine_use import EngineUse
 
 EngineName = Literal["auto", "spark", "local"]
 Batches = Iterator[pa.RecordBatch]

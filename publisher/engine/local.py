@@ -24,7 +24,7 @@ from publisher.engine.contract import Apply, Batches, InputSize, Item, Packing, 
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.packed_files import divide_index, read_packed, write_packed
 from publisher.errors import FatalError
-from publisher.ledger.conservation import EngineUse
+from publisher.model.engine_use import EngineUse
 from publisher.no_pandas import hide_pandas
 
 if TYPE_CHECKING:

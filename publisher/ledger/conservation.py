@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Literal
 
 from publisher.errors import InternalError
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.model.change import Outcome, Reason
+from publisher.model.engine_use import EngineUse
 
 PLANNED = "planned"
 """State of the report of a dry run."""
@@ -27,14 +27,6 @@ class SourceCounts:
     name: str
     read: int
     outcomes: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineUse:
-    """The engine that planned a run, and the reason for this engine."""
-
-    name: Literal["local", "spark"]
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.durable import make_private, sync_folder
-from publisher.ledger.job import HOURS
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end
 from publisher.ledger.tables import TABLES, number_rows
@@ -64,7 +63,7 @@ class Hour(NamedTuple):
     @property
     def folder(self) -> Path:
         """The folder of the files."""
-        return self.root / HOURS / f"{self.first:06d}-{self.last:06d}"
+        return self.root / storage.HOURS / f"{self.first:06d}-{self.last:06d}"
 
     def read(
         self,
@@ -185,7 +184,7 @@ class Closing:
     def remove_remains(self) -> None:
         """Removes what a crash has left: folders that no hour has, and rows that an hour has."""
         known = {hour.folder for hour in hours_of(self._root)}
-        folder = self._root / HOURS
+        folder = self._root / storage.HOURS
         for path in folder.iterdir() if folder.is_dir() else ():
             if path not in known:
                 shutil.rmtree(path)

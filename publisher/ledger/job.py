@@ -31,8 +31,6 @@ RUNS = "runs"
 """Folder of the runs in the directory of a file sink."""
 RUN = "run.json"
 """Report of a run among its published documents."""
-HOURS = "hours"
-"""Folder of the files of hours, below that of the ledger."""
 SECONDS_A_DAY = 86_400
 _DIGITS = re.compile(r"\d{6,}")
 
@@ -344,7 +342,7 @@ class Ledger:
     @property
     def has_hours(self) -> bool:
         """True if some runs are in the files of hours, or their writing was killed."""
-        return (self.root / HOURS).is_dir()
+        return (self.root / storage.HOURS).is_dir()
 
     def has_first_run(self) -> bool:
         """Returns whether the first run of the job is still there, so that none was deleted."""

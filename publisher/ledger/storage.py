@@ -24,6 +24,8 @@ from publisher.ledger.durable import sync
 
 LEDGER = "ledger.db"
 """The file of a ledger, in the folder of a job, or of a replay."""
+HOURS = "hours"
+"""Folder of the files of hours, beside it."""
 LEDGER_FORMAT = 1
 _APPLICATION = 0x58445350
 _SECONDS_TO_WAIT = 30.0

@@ -20,12 +20,13 @@ from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine, Packing
-from publisher.ledger.conservation import EngineUse, RunReport, report_of
+from publisher.ledger.conservation import RunReport, report_of
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.source_state import STATE
 from publisher.ledger.stored_states import store_states
+from publisher.model.engine_use import EngineUse
 from publisher.runs.acknowledge import SentRun
 from publisher.runs.build_manifest import build_manifest, identify_inputs
 from publisher.runs.find_torn_transactions import reject_torn

@@ -153,6 +153,12 @@ def test_pyspark_is_imported_only_by_the_spark_engine_and_the_api_of_data_frames
     }
 
 
+def test_engines_know_nothing_of_what_tasks_mean() -> None:
+    engine = [path for path in MODULES if part_of(name_of(path)) == "engine"]
+    parts = {part for path in engine for part in parts_imported_by(path)}
+    assert parts <= {"model", "console", "redaction", "errors", "no_pandas"}
+
+
 def test_the_consumer_imports_little_of_the_program() -> None:
     consumer = [path for path in MODULES if part_of(name_of(path)) == "consumer"]
     names = {name for path in consumer for name in imports_of(path)}

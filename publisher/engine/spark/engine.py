@@ -15,7 +15,7 @@ import pyarrow as pa
 from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize, Item, Result
 from publisher.engine.spark.options import SparkOptions
-from publisher.ledger.conservation import EngineUse
+from publisher.model.engine_use import EngineUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,6 @@ from pyspark.java_gateway import launch_gateway
 
 from publisher.engine.spark.options import DEFAULTS, JAVA_OF_SETUP
 from publisher.errors import FatalError
-from publisher.ledger.durable import create_private
 
 GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that ``spark-submit`` sets for the programs that it starts."""
@@ -58,11 +57,9 @@ def launch(conf: Mapping[str, str]) -> Any:
     options += shlex.split(conf.get(_OPTIONS, ""))
     with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
         arguments, settings = Path(folder, "options"), Path(folder, "spark.properties")
-        with create_private(arguments) as file:
-            file.write("".join(f"{_argument(word)}\n" for word in options).encode())
+        _write_private(arguments, "".join(f"{_argument(word)}\n" for word in options))
         given = {**_OF_SHELLS, **conf, _OPTIONS: f"@{arguments}"}
-        with create_private(settings) as file:
-            file.write("".join(_property(name, value) for name, value in given.items()).encode())
+        _write_private(settings, "".join(_property(*setting) for setting in given.items()))
         rest = os.environ.get(_SUBMIT, "pyspark-shell")
         environment[_SUBMIT] = f"--properties-file {settings} --load-spark-defaults {rest}"
         # stdout is for data; shuffle files hold personal data, and lie in /tmp
@@ -75,6 +72,12 @@ def launch(conf: Mapping[str, str]) -> Any:
                     "the Java runtime ended while Spark started: see its messages above, correct"
                     " [spark.conf] or the runtime, and start again"
                 ) from None
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Writes a file that only its owner can read."""
+    path.touch(0o600)
+    path.write_text(text, "utf-8")
 
 
 @contextmanager

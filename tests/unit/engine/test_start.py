@@ -18,7 +18,7 @@ from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
-from publisher.ledger.conservation import EngineUse
+from publisher.model.engine_use import EngineUse
 from tests.support.event_log_files import event, write
 
 ROOT = Path(__file__).parents[3]
