@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import acero
 
 from publisher.errors import FatalError
 from publisher.ledger.hours import Hour
@@ -120,7 +121,7 @@ class SmallRuns(LedgerPart):
             assert run.tables is not None
             parts.append(number_rows(run.tables[table.name], place).cast(table.numbered))
         rows = pa.concat_tables(parts)
-        rows = rows if condition is None else rows.filter(condition)
+        rows = rows if condition is None else _filter(rows, condition)
         return rows if columns is None else rows.select([*columns, *_OF_RUN])
 
 
@@ -180,7 +181,9 @@ class LanePart(LedgerPart):
         path = self._path(table)
         with explain_damage(path):
             if condition is not None:
-                return self._with_numbers(pq.read_table(path, columns=wanted, filters=condition))
+                return self._with_numbers(
+                    pq.read_table(path, columns=wanted, filters=condition, use_threads=False)
+                )
             with pq.ParquetFile(path) as file:  # takes less time for a small file
                 return self._with_numbers(file.read(wanted))
 
@@ -249,6 +252,13 @@ def _lane_numbers(table: pa.Table) -> np.ndarray:
     runs: np.ndarray = table["run"].to_numpy().astype(np.int64)
     numbers: np.ndarray = (runs << 32) | table["lane"].to_numpy()
     return numbers
+
+
+def _filter(rows: pa.Table, condition: pc.Expression) -> pa.Table:
+    """Filters rows in their order without threads, which could still run when a command ends."""
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    chosen = acero.Declaration("filter", acero.FilterNodeOptions(condition))
+    return acero.Declaration.from_sequence([source, chosen]).to_table(use_threads=False)
 
 
 def _read_texts(path: Path, places: Sequence[Mapping[str, int]]) -> list[str | None]:

@@ -308,7 +308,10 @@ class LedgerRun:
         return bool(rows) and bool(rows[0][0])
 
     def close(self) -> None:
-        """Ends the work on a sent replay: removes the files of a small run, whose rows the ledger has."""
+        """Ends the work on a sent replay: removes what only an unfinished run needs, and the files of a small
+        run, whose rows the ledger has."""
+        for survey in self.place.glob("dispatch-*"):  # ``DispatchRecord``
+            survey.unlink()
         manifest = self.manifest()
         if manifest is not None and self.is_packed:
             self._remove_files(manifest)

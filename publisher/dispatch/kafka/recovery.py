@@ -50,10 +50,8 @@ class Recovery:
             folder = Path(name)
             waiting = WaitingIds.gather(ledger_run.place, manifest.lanes, texts, folder)
             find_records(topics, names, waiting)
-            lanes = {
-                lane: find_documents(ledger_run.place, lane, texts, waiting, folder)
-                for lane in range(manifest.lanes)
-            }
+            place, numbers = ledger_run.place, range(manifest.lanes)
+            lanes = {n: find_documents(place, n, texts, waiting, folder) for n in numbers}
         RecoveredDocuments(manifest.plan, lanes).write(ledger_run)
 
 
