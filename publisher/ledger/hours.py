@@ -82,6 +82,7 @@ class Hour(NamedTuple):
                 path,
                 columns=None if columns is None else list(columns),
                 filters=condition,
+                use_threads=False,
                 page_checksum_verification=True,
             )
         except (OSError, pa.ArrowInvalid) as error:
