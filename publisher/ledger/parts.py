@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyarrow import acero
 
 from publisher.errors import FatalError
-from publisher.ledger.hours import Hour
+from publisher.ledger.hours import RUNS_FILE, Hour
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun, StoredRun
@@ -138,8 +138,9 @@ class HourPart(LedgerPart):
 
     @cached_property
     def _numbers(self) -> np.ndarray:
-        """The numbers of the runs, ascending."""
-        return np.array([run.handle.number for run in self.runs])
+        """The numbers of the runs, ascending; to read the runs would take many times as long."""
+        numbers: np.ndarray = self._hour.read(RUNS_FILE, ["run"])["run"].to_numpy()
+        return numbers
 
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
         wanted = None if columns is None else [*columns, *_OF_RUN]
@@ -153,8 +154,8 @@ class HourPart(LedgerPart):
 
     def _with_places(self, rows: pa.Table) -> pa.Table:
         """Replaces the numbers of runs by their places in ``runs``."""
-        places = np.searchsorted(self._numbers, rows["run"].to_numpy())
-        return rows.set_column(rows.column_names.index("run"), "run", pa.array(places))
+        places = np.searchsorted(self._numbers, rows["run"].to_numpy()) if rows.num_rows else []
+        return rows.set_column(rows.column_names.index("run"), "run", pa.array(places, pa.int64()))
 
 
 class LanePart(LedgerPart):
