@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 import publisher.dataframes as api
 from publisher.config.descriptions import descriptions
-from publisher.dataframes.columns import TABLES
+from publisher.tables.columns import TABLES
 
 # ruff: noqa: E501 - paragraphs of Markdown
 

@@ -16,20 +16,20 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from publisher.consumer.errors import NOWHERE
-from publisher.dataframes.change_rows import read_changes
-from publisher.dataframes.columns import (
-    CHANGES,
-    OPERATION_TYPE,
-    READ_DOCUMENTS,
-    TableColumn,
-)
-from publisher.dataframes.document_rows import operation_lists, read_document_file
-from publisher.dataframes.ledger_rows import LEDGER_TABLES, read_part
 from publisher.engine.spark.package_shipping import ship
 from publisher.engine.spark.task_errors import encode_errors
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.sources.work import Work
+from publisher.tables.change_rows import read_changes
+from publisher.tables.columns import (
+    CHANGES,
+    OPERATION_TYPE,
+    READ_DOCUMENTS,
+    TableColumn,
+)
+from publisher.tables.document_rows import operation_lists, read_document_file
+from publisher.tables.ledger_rows import LEDGER_TABLES, read_part
 
 _PARTS_OF_CORE = 4
 """Greatest number of tasks for each core; a task may read several small parts."""
@@ -88,15 +88,15 @@ def _struct_of(columns: Sequence[TableColumn]) -> StructType:
     )
 
 
-def _parse(documents: pa.Array) -> pa.Array:
-    with encode_errors():
-        return operation_lists((NOWHERE, text) for text in documents.to_pylist())
-
-
 def operations_column(document: Column | str) -> Column:
     """The operations of the documents in a column of texts or bytes; null for null."""
     ship(SparkSession.active())
     column = F.col(document) if isinstance(document, str) else document
-    parse = arrow_udf(_parse, from_arrow_type(pa.list_(OPERATION_TYPE)))  # type: ignore[call-overload]
+
+    def parse_all(documents: pa.Array) -> pa.Array:  # in here it travels to tasks by value
+        with encode_errors():
+            return operation_lists((NOWHERE, text) for text in documents.to_pylist())
+
+    parse = arrow_udf(parse_all, from_arrow_type(pa.list_(OPERATION_TYPE)))  # type: ignore[call-overload]
     parsed: Column = parse(column.cast("string"))
     return parsed

@@ -35,15 +35,15 @@ from publisher.consumer import (
 )
 from publisher.dataframes import input as api_input
 from publisher.dataframes import output as api_output
-from publisher.dataframes.columns import TABLES
-from publisher.dataframes.document_rows import operation_lists, read_document_file
-from publisher.dataframes.ledger_rows import read_part
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, SettingsError, UsageError
 from publisher.ledger.hours import Closing, hours_of
 from publisher.ledger.read import scan_runs
 from publisher.ledger.tables import TABLES as ALL_TABLES
 from publisher.runs.replay import replay as run_replay
+from publisher.tables.columns import TABLES
+from publisher.tables.document_rows import operation_lists, read_document_file
+from publisher.tables.ledger_rows import read_part
 from tests.support.documentation import DOCS, blocks, text_of
 from tests.support.finished_runs import finish_runs, make_ledgers
 from tests.support.mixed_sources import INPUTS, write_inputs

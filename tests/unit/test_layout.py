@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -24,7 +26,7 @@ MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 
 PACKAGES = (
     *("cli", "demo", "dataframes", "reports", "runs", "config", "verify", "engine"),
-    *("activity", "acknowledge"),
+    *("tables", "activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "ledger"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
     *("redaction", "extras", "stop_request", "errors", "no_pandas"),
@@ -180,6 +182,19 @@ def test_workers_need_no_pydantic() -> None:
         if any(name.split(".")[0] == "pydantic" for name in imports_of(path))
     }
     assert not {user for user in users if part_of(user) in WORKERS}
+
+
+TASKS = ("plan_lane", "source_tasks", "key_groups", "lane_sending")
+"""Modules of runs that tasks on other machines load."""
+
+
+def test_tasks_of_runs_load_no_settings() -> None:
+    names = ", ".join(f"publisher.runs.{name}" for name in TASKS)
+    script = f"import sys, {names}; print({{'pydantic', 'publisher.config'}} & {{*sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "set()\n"
 
 
 def lines_of(part: str) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.dataframes.columns import CHANGES, TIME, schema_of
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.change_batches import tuples
 from publisher.sources.work import Work, read_shown_records
+from publisher.tables.columns import CHANGES, TIME, schema_of
 
 CHANGE_ROWS = schema_of(CHANGES)
 _LABELS = pa.array([""] + [outcome.label for outcome in Outcome])

@@ -21,7 +21,7 @@ from publisher.consumer.operations import (
     RemoveAllValues,
 )
 from publisher.consumer.parse import parse_document
-from publisher.dataframes.columns import OPERATION_TYPE, READ_DOCUMENTS, schema_of
+from publisher.tables.columns import OPERATION_TYPE, READ_DOCUMENTS, schema_of
 from publisher.xds.framing import BROKEN_FILE, documents
 
 DOCUMENT_ROWS = schema_of(READ_DOCUMENTS)

@@ -8,15 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.dataframes.change_rows import labels_of, position_texts
-from publisher.dataframes.columns import (
-    DOCUMENTS,
-    LOOKUPS,
-    RECORDS,
-    TIME,
-    TableColumn,
-    schema_of,
-)
 from publisher.dispatch.refusals import Refusal, refusals_of
 from publisher.ledger import tables
 from publisher.ledger.parts import LedgerPart
@@ -24,6 +15,15 @@ from publisher.ledger.tables import RunTable
 from publisher.model.change import Outcome
 from publisher.sources.contract import SourceBase
 from publisher.sources.registry import FORMATS
+from publisher.tables.change_rows import labels_of, position_texts
+from publisher.tables.columns import (
+    DOCUMENTS,
+    LOOKUPS,
+    RECORDS,
+    TIME,
+    TableColumn,
+    schema_of,
+)
 
 LEDGER_TABLES: Mapping[str, tuple[TableColumn, ...]] = {
     tables.RECORDS.name: RECORDS,

@@ -1,0 +1,1 @@
+"""Changes, ledger and documents as tables with documented columns: what tasks of DataFrames read."""
