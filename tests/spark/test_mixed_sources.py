@@ -118,10 +118,11 @@ def test_every_record_and_header_names_its_source(run: Mixed) -> None:
 
 
 def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
-    """Ranks make polls: each event of the log has its own, whatever tasks read and order it."""
+    """Each event of the log has a place of its own by its time, whatever tasks read and order it."""
     log = run.records().filter(pa.compute.equal(run.records()["source"], 0))
     ranks = log.sort_by("high").column("rank").to_pylist()
-    assert ranks == list(range(1, run.read["log"] + 1))
+    assert len(ranks) == run.read["log"]
+    assert ranks == sorted(set(ranks))
 
 
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
