@@ -117,14 +117,6 @@ def test_every_record_and_header_names_its_source(run: Mixed) -> None:
         assert re.fullmatch(forms[headers["source"]], headers["position"]), headers
 
 
-def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
-    """Each event of the log has a place of its own by its time, whatever tasks read and order it."""
-    log = run.records().filter(pa.compute.equal(run.records()["source"], 0))
-    ranks = log.sort_by("high").column("rank").to_pylist()
-    assert len(ranks) == run.read["log"]
-    assert ranks == sorted(set(ranks))
-
-
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     """Returns the records for Kafka: headers, key and value of each document."""
     found = []
