@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from publisher.model.change import Outcome
-from publisher.model.plain import restore
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +59,6 @@ class LaneResult:
     def folder(self, staging: Path) -> Path:
         """The folder of the files that the lane has in a folder for staged files, or instead of it."""
         return folder_of_lane(staging, self.staged)
-
-    def to_json(self) -> str:
-        """Writes the result as one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> LaneResult:
-        """Reads the text of ``to_json``."""
-        return restore(cls, json.loads(text))
 
 
 def folder_of_lane(staging: Path, staged: str) -> Path:

@@ -189,9 +189,3 @@ def test_one_source_does_not_make_up_for_another() -> None:
     with pytest.raises(InternalError, match="source 0"):
         check_conservation(results, [[0], [1]])
     assert check_conservation([replace(results[0], tallies=((0, 3), (1, 3)))], [[0], [1]]) == 6
-
-
-def test_a_result_survives_its_way_through_json() -> None:
-    before = result(4, (Count(1, Outcome.REJECTED, "value", 2),), (7, 9))
-    before = replace(before, operations=(("add modify", 3),))
-    assert LaneResult.from_json(before.to_json()) == before
