@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -277,7 +277,7 @@ def stage(work: Work, records: pa.RecordBatch, folder: Path, sizes: Sizes) -> di
     for lookups in folder.rglob("*.lookups.parquet"):  # in the order of asking, which differs
         asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
         files[lookups.name] = "".join(asked).encode()
-    return files | {"result": repr(replace(result, seconds=0.0)).encode()}
+    return files | {"result": json.dumps(asdict(replace(result, seconds=0.0))).encode()}
 
 
 def _parent_of(lookup: dict[str, Any]) -> str:
