@@ -53,7 +53,7 @@ _REPEATING = ["part", "reason"]
 def _letter_of(bits: int) -> int:
     """The letter of a row with these records, as ASCII code; 0 for a row that stays as it is.
 
-    Int64Array are unique by the log's definition.  If they are not, rows of one id cannot be told apart and
+    Ids are unique by the log's definition.  If they are not, rows of one id cannot be told apart and
     get one letter: the gravest of F and E, else S before W.  A held row makes all rows of its id wait.
     If one of them was published, it would be published again at each poll, so that is an error.
     """
@@ -76,7 +76,7 @@ class StatusWindow:
     ids: Int64Array
     letters: ByteArray
     contradictory: Int64Array
-    """Int64Array that got E because one of their records was published and another is held."""
+    """Ids that got E because one of their records was published and another is held."""
     fingerprints: Int64Array
     """Fingerprints of all rows of these ids, sorted."""
 

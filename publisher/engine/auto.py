@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Self
 
 from publisher.console import Progress
 from publisher.engine.contract import Engine, InputSize, Item, Result, Rows
@@ -14,6 +12,9 @@ from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions, missing_for_spark
 from publisher.model.engine_use import EngineUse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SMALL = InputSize(rows=20_000_000, bytes=3_000_000_000)
 """Maximum input of a run without Spark: as far as the local engine was measured to be faster."""

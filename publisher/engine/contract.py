@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from publisher.console import Progress
     from publisher.model.engine_use import EngineUse
 
 EngineName = Literal["auto", "spark", "local"]
-Batches = Iterator[pa.RecordBatch]
-Apply = Callable[[int, Batches], Iterable[pa.RecordBatch]]
+Batches: TypeAlias = "Iterator[pa.RecordBatch]"
+Apply: TypeAlias = "Callable[[int, Batches], Iterable[pa.RecordBatch]]"
 """A task of ``apply``: called with the number of a partition and its rows, gives other rows."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -79,7 +79,7 @@ class Rows(Protocol):
 
         Returns the results in the order of partitions: small facts, never rows."""
 
-    def collect(self) -> pa.Table:
+    def collect(self) -> list[pa.RecordBatch]:
         """Returns all rows, in the order of partitions; for few rows."""
 
 
@@ -131,3 +131,8 @@ class Engine(Protocol):
         """Calls a task for each item; returns the results in the order of the items.
 
         ``rows`` is the number of rows of all items, if they are more than the input of the run."""
+
+
+def list_rows(_: int, rows: Batches) -> list[pa.RecordBatch]:
+    """The task that ``collect`` gathers."""
+    return list(rows)

@@ -1,6 +1,6 @@
 """The local engine: tasks in this process, or those of large runs in one process for each core."""
 
-# ruff: noqa: PLC0415 - small runs need no other processes
+# ruff: noqa: PLC0415 - polls without rows read nothing, and small runs need no other processes
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, closing
-from functools import partial
-from itertools import chain
+from contextlib import closing
 from multiprocessing.connection import Connection
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
-import pyarrow as pa
-
 from publisher.console import Phase, Progress
-from publisher.engine.contract import Apply, Batches, InputSize, Item, Packing, Result
+from publisher.engine.contract import InputSize, Item, Result
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.packed_files import divide_index, read_packed, write_packed
 from publisher.errors import FatalError
 from publisher.model.engine_use import EngineUse
 from publisher.no_pandas import hide_pandas
@@ -30,13 +23,14 @@ from publisher.no_pandas import hide_pandas
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
+    import pyarrow as pa
+
+    from publisher.engine.local_rows import LocalRows
+
 ONE_PROCESS = InputSize(rows=250_000, bytes=32_000_000)
 """Maximum input of a run in this process alone: to start other processes takes about a second."""
 MEMORY_BYTES = 32 << 20
 """Bytes of rows that an exchange holds in memory; more are packed into files."""
-
-Part = Callable[[], Iterable[pa.RecordBatch]]
-"""Reads one partition; a plain value, which other processes may call."""
 
 
 class LocalEngine:
@@ -88,8 +82,9 @@ class LocalEngine:
         name: str,  # noqa: ARG002 - Spark shows it
     ) -> LocalRows:
         """See ``Engine.read``."""
-        parts = [partial(decode, split) for split in splits]
-        return LocalRows(self, lambda *_: parts)
+        from publisher.engine.local_rows import read_rows
+
+        return read_rows(self, splits, decode)
 
     def map(
         self,
@@ -121,25 +116,18 @@ class LocalEngine:
         Raises:
             FatalError: A process was killed.
         """
+        calls = self._in_processes if self.shares_cores(is_large=is_large) else _one_by_one
         results: list[Result] = []
         name, total = phase
-        for result in self._results(task, items, is_large=self.works_in_processes(is_large)):
+        for result in calls(task, items):
             results.append(result)
             if progress is not None:
                 progress(name, total * len(results) // len(items), total)
         return results
 
-    def works_in_processes(self, is_large: bool | None = None) -> bool:
-        """Returns whether the tasks of the run share the cores."""
+    def shares_cores(self, *, is_large: bool | None = None) -> bool:
+        """Returns whether the tasks of the run, or of larger work, run in several processes."""
         return (self._is_large if is_large is None else is_large) and self._count > 1
-
-    def _results(
-        self, task: Callable[[Item], Result], items: Sequence[Item], *, is_large: bool
-    ) -> Iterable[Result]:
-        if not is_large:
-            collect_rarely()
-            return map(task, items)
-        return self._in_processes(task, items)
 
     def _in_processes(
         self, task: Callable[[Item], Result], items: Sequence[Item]
@@ -169,114 +157,9 @@ class LocalEngine:
         return self._pool
 
 
-class LocalRows:
-    """Implements ``engine.contract.Rows``: reads when the results are asked for."""
-
-    def __init__(
-        self,
-        engine: LocalEngine,
-        open_parts: Callable[[ExitStack, Progress | None], Sequence[Part]],
-    ) -> None:
-        """``open_parts`` prepares the partitions; the stack removes their files."""
-        self._engine = engine
-        self._open_parts = open_parts
-
-    def exchange(self, packing: Packing, partitions: int, folder: Path | None = None) -> LocalRows:
-        """See ``Rows.exchange``."""
-        return LocalRows(self._engine, partial(self._exchange, packing, partitions, folder))
-
-    def apply(self, task: Apply) -> LocalRows:
-        """See ``Rows.apply``."""
-
-        def open_parts(stack: ExitStack, progress: Progress | None) -> Sequence[Part]:
-            parts = self._open_parts(stack, progress)
-            return [partial(_apply, task, number, part) for number, part in enumerate(parts)]
-
-        return LocalRows(self._engine, open_parts)
-
-    def gather(
-        self, task: Callable[[int, Batches], Result], progress: Progress | None = None
-    ) -> list[Result]:
-        """See ``Rows.gather``."""
-        with ExitStack() as stack:
-            parts = list(enumerate(self._open_parts(stack, progress)))
-            phase = Phase.PLANNING, len(parts)
-            return self._engine.each(partial(_call, task), parts, phase, progress)
-
-    def collect(self) -> pa.Table:
-        """See ``Rows.collect``."""
-        return pa.Table.from_batches(chain.from_iterable(self.gather(_list_rows)))
-
-    def _exchange(
-        self,
-        packing: Packing,
-        partitions: int,
-        folder: Path | None,
-        stack: ExitStack,
-        progress: Progress | None,
-    ) -> Sequence[Part]:
-        parts = self._open_parts(stack, progress)
-        if not self._engine.works_in_processes():
-            few, more = self._take_few(_read_all(parts, progress))
-            if packing.divide is not None and more is None:
-                of_partitions = dict(packing.divide(pa.concat_batches(few))) if few else {}
-                return [
-                    partial(iter, [of_partitions[number]] if number in of_partitions else [])
-                    for number in range(partitions)
-                ]
-            parts = [partial(chain, few, more or ())]
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place = TemporaryDirectory(prefix="xds-publisher-rows-", dir=folder)
-        write = partial(_pack, packing, Path(stack.enter_context(place)))
-        phase = Phase.READING, len(parts)
-        indexes = self._engine.each(write, list(enumerate(parts)), phase, progress)
-        return [
-            partial(_unpack, packing, index) for index in divide_index(indexes, packing, partitions)
-        ]
-
-    def _take_few(
-        self, rows: Iterable[pa.RecordBatch]
-    ) -> tuple[list[pa.RecordBatch], Iterable[pa.RecordBatch] | None]:
-        """Takes rows while they fit in memory; returns them, and the others, ``None`` if there are none."""
-        few: list[pa.RecordBatch] = []
-        size = 0
-        rows = iter(rows)
-        for batch in rows:
-            few.append(batch)
-            size += batch.nbytes
-            if size > self._engine.memory:
-                return few, rows
-        return few, None
-
-
-def _read_all(parts: Sequence[Part], progress: Progress | None) -> Iterable[pa.RecordBatch]:
-    for number, part in enumerate(parts):
-        if progress is not None:
-            progress(Phase.READING, number, len(parts))
-        yield from part()
-
-
-def _pack(packing: Packing, folder: Path, numbered: tuple[int, Part]) -> pa.Table:
-    number, part = numbered
-    return write_packed(packing.pack(part()), packing, folder / str(number))
-
-
-def _unpack(packing: Packing, index: pa.Table) -> Batches:
-    return packing.unpack(read_packed(index, packing))
-
-
-def _apply(task: Apply, number: int, part: Part) -> Iterable[pa.RecordBatch]:
-    return task(number, iter(part()))
-
-
-def _call(task: Callable[[int, Batches], Result], numbered: tuple[int, Part]) -> Result:
-    number, part = numbered
-    return task(number, iter(part()))
-
-
-def _list_rows(_: int, rows: Batches) -> list[pa.RecordBatch]:
-    return list(rows)
+def _one_by_one(task: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
+    collect_rarely()
+    return map(task, items)
 
 
 def _begin(lifeline: Connection) -> None:

@@ -43,6 +43,8 @@ class LaneResult:
     """Number of look-ups; without any the lane has no file of look-ups."""
     published: tuple[tuple[int, str, int, int], ...] = ()
     """For each source and ``part`` of positions, the least and greatest ``high`` of its published records."""
+    span: tuple[int, int] | None = None
+    """The least and greatest ``high`` of all records; ``None`` without records."""
 
     @property
     def has_rejects(self) -> bool:

@@ -112,6 +112,7 @@ class LaneFiles:
             objects=objects,
             seconds=round(time.monotonic() - self._started, 3),
             lookups=self.lookups.count,
+            span=self._records.span,
             published=tuple(
                 sorted((*key, *bounds) for key, bounds in self._records.published.items())
             ),

@@ -135,9 +135,6 @@ def _find_in(hour: Hour, wanted: Wanted) -> list[int]:
 def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
     """The numbers of the runs in the ledger, also of large ones that may not have the records."""
     conditions, parameters = list[str](), list[object]()
-    if wanted.between is not None:
-        conditions.append("least <= ? AND greatest >= ?")
-        parameters += [wanted.between[1], wanted.between[0]]
     if wanted.keys is not None:
         hashes = sorted(set(map(hash_of, wanted.keys)))
         marks = ", ".join("?" * len(hashes))
@@ -146,11 +143,12 @@ def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
     if wanted.failed:
         conditions.append("(rejected > 0 OR refusals > 0)")
     fits = " AND ".join(conditions) or "1"
+    least, greatest = wanted.between or (None, None)
     rows = storage.query(
         ledger.root,
-        "SELECT number FROM run WHERE "  # noqa: S608 - names and marks
-        f"(records IS NULL OR ({fits} AND {NOT_IN_HOUR})) ORDER BY number",
-        parameters,
+        f"SELECT number FROM run WHERE (records IS NULL OR ({fits} AND {NOT_IN_HOUR})) "  # noqa: S608 - names and marks
+        "AND (? IS NULL OR (least <= ? AND greatest >= ?)) ORDER BY number",
+        [*parameters, least, greatest, least],
     )
     return [number for (number,) in rows if number not in ledger.hidden]
 

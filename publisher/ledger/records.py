@@ -76,6 +76,8 @@ class RecordLog:
         """Records by source, outcome and reason."""
         self.published: dict[tuple[int, str], tuple[int, int]] = {}
         """The least and greatest ``high`` of published records, by source and ``part``."""
+        self.span: tuple[int, int] | None = None
+        """The least and greatest ``high`` of all records."""
 
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
@@ -188,7 +190,14 @@ class RecordLog:
             rows = pa.concat_tables(self._ready)
             self._table.write(rows)
             self._note_published(rows)
+            self._extend_span(rows)
             self._ready.clear()
+
+    def _extend_span(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            least, greatest = pc.min_max(rows["high"]).as_py().values()
+            before = self.span or (least, greatest)
+            self.span = min(before[0], least), max(before[1], greatest)
 
     def _note_published(self, rows: pa.Table) -> None:
         """Extends the bounds of published positions."""

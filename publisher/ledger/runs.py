@@ -233,7 +233,7 @@ class LedgerRun:
 
     def _insert(self, manifest: Manifest, tables: Mapping[RunTable, list[pa.Table]]) -> None:
         from publisher.ledger.key_hashes import hashes_of
-        from publisher.ledger.tables import RECORDS, TABLES, pack, span
+        from publisher.ledger.tables import RECORDS, TABLES, pack
 
         number, records = self.number, tables.get(RECORDS, [])
         packed = [pack(table, lanes) for table, lanes in tables.items()] or [None] * len(TABLES)
@@ -243,7 +243,9 @@ class LedgerRun:
             for count in result.counts
             if count.outcome is Outcome.REJECTED
         )
-        least, greatest = span(records)
+        spans = [result.span for result in manifest.results if result.span is not None]
+        least = min((least for least, _ in spans), default=None)
+        greatest = max((greatest for _, greatest in spans), default=None)
         if tables and packed[0] is None:
             packed[0] = b""  # a run without records is small, too
         row = (

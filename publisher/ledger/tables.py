@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -178,11 +178,3 @@ def _damage(place: str, table: RunTable) -> FatalError:
     return FatalError(
         f"the {table.name} of run {place} in the ledger are damaged: restore the ledger from a copy"
     )
-
-
-def span(records: Sequence[pa.Table]) -> tuple[int | None, int | None]:
-    """The least and the greatest number among the positions of records."""
-    numbers = [rows["high"].to_numpy() for rows in records if rows.num_rows]
-    if not numbers:
-        return None, None
-    return min(int(each.min()) for each in numbers), max(int(each.max()) for each in numbers)

@@ -199,7 +199,7 @@ class Job:
 
         ``retried`` is ``None`` for the pending input of the job, see ``RunRequest.for_sources``."""
         from publisher.runs.new_ids import renew_ids
-        from publisher.runs.run import commit, plan, send
+        from publisher.runs.run import commit_and_send, plan
 
         by_object, notes = set[str](), list[str]()
         while True:
@@ -232,9 +232,7 @@ class Job:
             notes += more_notes
             self._discard(dispatcher, request.run)
         self.epoch()
-        planned = commit(request, planned)
-        manifest, seconds, engine_use = planned
-        sent = send(request.ledger_run, manifest, dispatcher, seconds, engine_use)
+        sent = commit_and_send(request, planned, dispatcher)
         self._pending.mark_published(sent.manifest)
         return self._acknowledge(sent._replace(report=with_notes(sent.report, notes)))
 

@@ -36,7 +36,7 @@ from publisher.runs.job_sink import (
 )
 from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
-from publisher.runs.run import find_sent, plan_and_send
+from publisher.runs.run import commit_and_send, find_sent, plan
 
 _SAMPLES = 3
 """Number of documents that a rehearsal shows."""
@@ -168,7 +168,8 @@ def plan_only(
         request = request_in(ledger_run, directory)
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
-        report = plan_and_send(request, dispatcher, engine, progress).report
+        planned = plan(request, engine, progress)
+        report = commit_and_send(request, planned, dispatcher).report
         notes = study(ledger_run) if study is not None else ()
         return with_notes(with_samples(report, directory), notes)
 

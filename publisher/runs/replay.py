@@ -39,7 +39,7 @@ from publisher.runs.new_ids import object_note
 from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import plan_only, with_samples
-from publisher.runs.run import build_report, commit, plan, send
+from publisher.runs.run import build_report, commit_and_send, plan, send
 from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
 
@@ -198,8 +198,7 @@ def _plan_and_send(
         else:
             break
         request = replace(request, origins={source: origin})
-    manifest, seconds, engine_use = commit(request, planned)
-    report = send(request.ledger_run, manifest, dispatcher, seconds, engine_use).report
+    report = commit_and_send(request, planned, dispatcher).report
     return with_notes(report, [object_note(source)] if origin.by_object else [])
 
 

@@ -1,7 +1,7 @@
-"""The flow of one run: ``plan`` reads and plans, ``commit`` writes the ledger, ``send`` publishes.
+"""The flow of one run: ``plan`` reads and plans, ``commit_and_send`` writes the ledger and publishes.
 
-``Job`` and ``replay`` call them in this order, and acknowledge.  Data goes down and does not come back up,
-but for a torn transaction.
+``Job`` and ``replay`` call them in this order; a job acknowledges then.  Data goes down and does not come
+back up, but for a torn transaction.
 """
 
 from __future__ import annotations
@@ -53,16 +53,8 @@ class Plan(NamedTuple):
     engine: EngineUse | None
 
 
-def plan_and_send(
-    request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
-) -> SentRun:
-    """Plans and commits a run, then sends it."""
-    planned = commit(request, plan(request, engine, progress))
-    return send(request.ledger_run, planned.manifest, dispatcher, planned.seconds, planned.engine)
-
-
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans a run, step by step; ``commit`` makes the plan durable, then it is sent."""
+    """Plans a run, step by step; ``commit_and_send`` makes the plan durable and sends it."""
     started, session_before = time.monotonic(), engine.seconds
     ledger_run = request.ledger_run
     staging, documents = ledger_run.staging, request.directory / DOCUMENT_STAGING
@@ -114,12 +106,12 @@ def _remove_values(ledger_run: LedgerRun) -> None:
     shutil.rmtree(ledger_run.folder / STATE, ignore_errors=True)
 
 
-def commit(request: RunRequest, planned: Plan) -> Plan:
-    """Commits the ledger of a run: from now on it is sent, by this start or a later one."""
+def commit_and_send(request: RunRequest, planned: Plan, dispatcher: Dispatcher) -> SentRun:
+    """Commits the ledger of a run, from when on it is sent by this start or a later one; then sends it."""
     started = time.monotonic()
     request.ledger_run.commit(planned.manifest)
     seconds = {**planned.seconds, "commit": round(time.monotonic() - started, 3)}
-    return planned._replace(seconds=seconds)
+    return send(request.ledger_run, planned.manifest, dispatcher, seconds, planned.engine)
 
 
 def send(

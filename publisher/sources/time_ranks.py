@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from publisher.model.arrays import Int64Array
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.model.sorted_ids import IdFile
+from publisher.model.sorted_ids import IdFile, sort_distinct
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.event_ranks import SplitNotes, notes_of, unknown_id
 
@@ -41,6 +42,7 @@ def with_times(
     places = _distinct(np.concatenate(found, axis=1))
     name = f"{place.split:05d}-{secrets.token_hex(8)}.npy"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / name).touch(0o600)
     np.save(folder / name, places)
     yield notes_of(place, IdFile(name, places.shape[1], 0, 0))
 
@@ -48,31 +50,40 @@ def with_times(
 class TimeRanks(SplitNotes):
     """Ranks the events of one source in one lane."""
 
-    _places: Int64Array | None = None
-
     def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Sets the ranks of changes.  Raises ``InternalError`` for an unknown place."""
-        if self._places is None:
-            self.check()
-            files = [np.load(self.folder / file.name) for file in self.files]
-            self._places = _distinct(np.concatenate([np.zeros((2, 0), np.int64), *files], axis=1))
-        all_times, all_ids = (np.unique(each) for each in self._places)
-
-        def number(places: Int64Array) -> Int64Array:
-            """One number for each place, in the order of places."""
-            times, ids = places
-            number_of_time: Int64Array = np.searchsorted(all_times, times)
-            numbers: Int64Array = number_of_time * (len(all_ids) + 1)
-            numbers += np.searchsorted(all_ids, ids)
-            return numbers
-
-        known, places = number(self._places), _places_of(changes)
-        wanted = number(places)
-        at = np.searchsorted(known, wanted)
-        found = self._places[:, np.minimum(at, len(known) - 1)] if len(known) else None
-        if found is None or np.any(found != places):
-            raise unknown_id(int(places[1].min()))
+        places = _places_of(changes)
+        at = np.searchsorted(self._known, self._numbers(places))
+        is_known = at < len(self._known)
+        is_known[is_known] = np.all(self._places[:, at[is_known]] == places[:, is_known], axis=0)
+        if not is_known.all():
+            raise unknown_id(int(places[1][~is_known][0]))
         return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(at + 1))
+
+    @cached_property
+    def _places(self) -> Int64Array:
+        """The places of all splits, in their order."""
+        self.check()
+        files = [np.load(self.folder / file.name) for file in self.files]
+        return _distinct(np.concatenate([np.zeros((2, 0), np.int64), *files], axis=1))
+
+    @cached_property
+    def _times_and_ids(self) -> tuple[Int64Array, Int64Array]:
+        times, ids = self._places
+        return sort_distinct(times), sort_distinct(ids)
+
+    @cached_property
+    def _known(self) -> Int64Array:
+        return self._numbers(self._places)
+
+    def _numbers(self, places: Int64Array) -> Int64Array:
+        """One number for each place, in the order of places."""
+        times, ids = (
+            np.searchsorted(known, each)
+            for known, each in zip(self._times_and_ids, places, strict=True)
+        )
+        numbers: Int64Array = times * (len(self._times_and_ids[1]) + 1) + ids
+        return numbers
 
 
 def _places_of(events: pa.RecordBatch) -> Int64Array:

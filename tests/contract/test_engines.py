@@ -91,7 +91,9 @@ def test_a_chain_moves_rows_and_returns_facts_in_the_order_of_partitions(engine:
     assert rows.gather(contents) == [(0, ["1", "2", "3"]), (1, ["4", "5", "6", "7"])]
     moved = rows.apply(without_four).exchange(BY_REST, 4)
     assert moved.gather(contents) == [(0, ["3", "6"]), (1, ["1", "7"]), (2, ["2", "5"]), (3, [])]
-    assert sorted(moved.collect()["data"].to_pylist()) == [b"1", b"2", b"3", b"5", b"6", b"7"]
+    collected = [value for batch in moved.collect() for value in batch["data"].to_pylist()]
+    assert sorted(collected) == [b"1", b"2", b"3", b"5", b"6", b"7"]
+    assert engine.read([], numbers_of, "a test").collect() == []
 
 
 def test_results_of_a_map_are_in_the_order_of_their_items(engine: Engine) -> None:

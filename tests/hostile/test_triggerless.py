@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from publisher.config.job_file import load
-from publisher.engine.local import LocalEngine, LocalRows
+from publisher.engine.local import LocalEngine
+from publisher.engine.local_rows import LocalRows
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs.publish import publish as publish_job

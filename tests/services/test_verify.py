@@ -16,7 +16,8 @@ from publisher.config.job_file import load
 from publisher.console import Phase
 from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
-from publisher.engine.local import LocalEngine, LocalRows
+from publisher.engine.local import LocalEngine
+from publisher.engine.local_rows import LocalRows
 from publisher.ledger.conservation import RunReport
 from publisher.runs.publish import publish as publish_job
 from publisher.runs.repair import repair

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from publisher.engine.contract import Engine
-from publisher.engine.local import LocalEngine, LocalRows
+from publisher.engine.local import LocalEngine
+from publisher.engine.local_rows import LocalRows
 from publisher.engine.spark.engine import SparkEngine
 from publisher.errors import PublisherError
 

@@ -10,14 +10,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-import pyarrow as pa
-
 from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize, Item, Result
 from publisher.engine.spark.options import SparkOptions
 from publisher.model.engine_use import EngineUse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from publisher.engine.spark.rows import SparkRows

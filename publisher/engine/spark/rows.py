@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.console import Phase, Progress
-from publisher.engine.contract import Apply, Batches, Packing, Result
+from publisher.engine.contract import Apply, Batches, Packing, Result, list_rows
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.spark.progress import report_progress
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
@@ -23,6 +25,7 @@ Tasks = Callable[[Batches], Batches]
 Parts = Callable[[Batches], Iterator[tuple[int, Batches]]]
 """Finds the partitions, with their rows, among the batches that Spark gives to one task."""
 _FACTS = "number long, facts binary"
+_DESCRIPTION = "spark.job.description"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,11 @@ class SparkRows:
                     facts = compress(pa.py_buffer(pickle.dumps(task(number, rows))))
                     yield pa.RecordBatch.from_pydict({"number": [number], "facts": [facts]})
 
-        self.spark.sparkContext.setJobDescription(self.name)
-        with decode_errors(), report_progress(self.spark, progress, self.phases, self.total):
+        with (
+            _describe(self.spark, self.name),
+            decode_errors(),
+            report_progress(self.spark, progress, self.phases, self.total),
+        ):
             rows = self.frame.mapInArrow(gather, _FACTS).collect()
         results = {
             int(row[0]): pickle.loads(decompress(pa.py_buffer(bytes(row[1]))))  # noqa: S301 - of our tasks
@@ -101,9 +107,21 @@ class SparkRows:
             for number in range(self.partitions)
         ]
 
-    def collect(self) -> pa.Table:
+    def collect(self) -> list[pa.RecordBatch]:
         """See ``Rows.collect``."""
-        return pa.Table.from_batches(chain.from_iterable(self.gather(_list_rows)))
+        return list(chain.from_iterable(self.gather(list_rows)))
+
+
+@contextmanager
+def _describe(spark: SparkSession, name: str) -> Iterator[None]:
+    """Names the jobs of the block; those of the session's owner keep their names."""
+    context = spark.sparkContext
+    before: Any = context.getLocalProperty(_DESCRIPTION)  # None: no name
+    context.setLocalProperty(_DESCRIPTION, name)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 def read_rows(
@@ -117,7 +135,3 @@ def read_rows(
                 yield number, read(number)
 
     return SparkRows(spark, name, spark.range(0, count, 1, max(1, count)), count, parts)
-
-
-def _list_rows(_: int, rows: Batches) -> list[pa.RecordBatch]:
-    return list(rows)

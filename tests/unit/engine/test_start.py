@@ -102,6 +102,16 @@ def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPa
         assert len(stopped) == 1
 
 
+@pytest.mark.parametrize("module", ["publisher.engine.start", "publisher.config.job_file"])
+def test_start_loads_no_library_of_rows(module: str) -> None:
+    """They take a fifth of a second, and most polls find nothing to read."""
+    code = f"import sys, {module}; print(*{{'pyarrow', 'numpy', 'pyspark'}} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert not done.stdout.strip()
+
+
 UNGUARDED = """
 import sys
 from pathlib import Path

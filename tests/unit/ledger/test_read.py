@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,6 +122,17 @@ def test_only_runs_that_may_fit_are_read(ledger: Ledger, wanted: str, moved: int
         finish_run(ledger, range(first, first + 3), refused=False)
     close_hours(ledger, fewest=moved or 99)
     condition, numbers = WANTED[wanted]
+    assert names(ledger, condition) == [ledger.run_id(number) for number in numbers]
+
+
+@pytest.mark.parametrize(("wanted", "numbers"), [("all", range(1, 5)), ("between", [1, 2])])
+def test_large_runs_are_skipped_by_their_positions(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, wanted: str, numbers: Sequence[int]
+) -> None:
+    monkeypatch.setattr("publisher.ledger.runs.RECORDS_OF_SMALL_RUN", 0)
+    finish_runs(ledger, 4)
+    assert not ledger.run("job-000001").is_packed
+    condition, _ = WANTED[wanted]
     assert names(ledger, condition) == [ledger.run_id(number) for number in numbers]
 
 

@@ -19,7 +19,6 @@ from publisher.ledger.tables import (
     by_lane,
     number_rows,
     pack,
-    span,
     unpack,
 )
 from publisher.model.change import Outcome
@@ -97,13 +96,3 @@ def test_damaged_rows_are_named(damage: Callable[[bytes], bytes]) -> None:
     assert found.value.message == (
         "the records of run job-000004 in the ledger are damaged: restore the ledger from a copy"
     )
-
-
-@pytest.mark.parametrize(
-    ("lanes", "expected"),
-    [([], (None, None)), ([lane()], (None, None)), ([lane(7, 3), lane(), lane(12)], (3, 12))],
-)
-def test_the_numbers_of_positions_span(
-    lanes: Sequence[pa.Table], expected: tuple[int | None, int | None]
-) -> None:
-    assert span(lanes) == expected

@@ -17,7 +17,8 @@ from publisher.cli.status import status_text
 from publisher.console import Phase
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.refusals import Refusal
-from publisher.engine.local import LocalEngine, LocalRows
+from publisher.engine.local import LocalEngine
+from publisher.engine.local_rows import LocalRows
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.ledger.hours import Closing, hours_of
 from publisher.ledger.job import Ledger
