@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from time import sleep as pause
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import sleep as pause
 from typing import NamedTuple
 
 import pyarrow as pa

@@ -120,7 +120,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     if source.table is not None:
         assert source.database is not None
         with Database(source.database) as database:
-            source.live.fits(database)
+            source.reader.fits(database)
             _refuse_other_table(settings, source)
             return f"table {source.table} of {database.name} has the required columns"
     if source.comparison is not None:

@@ -19,15 +19,15 @@ from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import (
+    AnySplit,
     CarryOver,
     ComparingSource,
-    LiveSource,
     PrepareContext,
     PreparedSource,
     Source,
 )
 from publisher.sources.files.file_splits import Split
-from publisher.sources.work import AnySplit, SourceWork, Work
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import limit_of_xml
 
 SPLITS = 8
@@ -173,7 +173,7 @@ def source_work(
 def _prepare(
     request: RunRequest, source: SourceSettings, engine: Engine, stack: ExitStack
 ) -> PreparedSource:
-    reader = source.reader if source.table is None else source.live
+    reader = source.reader
     if not source.reads:
         return PreparedSource(reader)
     rules = request.settings.rules
@@ -195,7 +195,7 @@ def _prepare(
         )
 
 
-def _prepare_fitting_files(reader: Source | LiveSource, context: PrepareContext) -> PreparedSource:
+def _prepare_fitting_files(reader: Source, context: PrepareContext) -> PreparedSource:
     """Prepares a source; a run of a job leaves refused files out.
 
     In a format with transactions the files behind a refused one wait, because a transaction may continue in

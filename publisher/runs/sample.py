@@ -68,7 +68,7 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     """
     sample = Sample()
     with Resources(settings.rules) as resources:
-        reader = source.reader if source.table is None else source.live
+        reader = source.reader
         catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
         with _prepare(source, catalogue) as prepared:
@@ -86,7 +86,7 @@ def _prepare(
     size = sum(path.stat().st_size for path in source.snapshots)
     is_large = size > _FULLY_PREPARED
     return prepare_here(
-        source.reader if source.table is None else source.live,
+        source.reader,
         source.snapshots,
         _SPLITS if is_large else 1,
         catalogue,

@@ -14,8 +14,9 @@ from publisher.ledger.runs import LedgerRun
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -66,7 +67,7 @@ def plan_live_log(
         tables=tuple(tables),
         database=database if lookups else None,
     )
-    source = LiveEventLog(options, database, table, text_of)
+    source = EventLog(options, table=TableInput(database, table, text_of))
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         live = SourceWork(
             name="hr",

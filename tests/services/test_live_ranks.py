@@ -12,8 +12,9 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -54,7 +55,7 @@ def make_log(place: Place) -> None:
 
 def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) -> list[str]:
     database: DatabaseOptions = place.database().options
-    source = LiveEventLog(EventLogOptions(), database, "event_log", text_of)
+    source = EventLog(EventLogOptions(), table=TableInput(database, "event_log", text_of))
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
     with prepare_here(source, (), splits, JobCatalogue(())) as prepared:
         opened = prepared.splits
