@@ -62,7 +62,7 @@ class Resources:
     """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+        self.rules = rules
         self._stack = ExitStack()
         self._database = Database(rules.database) if rules.database is not None else None
         self._tables: DatabaseCatalogue | None = None
@@ -77,7 +77,7 @@ class Resources:
         """Returns the catalogue for sources of a format: of classes, or of single tables.
 
         ``tables`` are those that the settings of the source describe."""
-        if not self._rules.have_classes(format_):
+        if not self.rules.have_classes(format_):
             return self._layer(tables)
         tables = without_keys_of_children(tables, self._classes(self.catalogue))
         return self._classes(self._layer(tables))
@@ -86,7 +86,7 @@ class Resources:
         return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
 
     def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
-        rules, tables = self._rules, self._tables
+        rules, tables = self.rules, self._tables
         keys = () if tables is None else (tables.keys_of, tables.key_columns_of)
         return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
@@ -104,7 +104,7 @@ class Resources:
         return self._stack.enter_context(closing(user))
 
     def _classes_of(self, format_: str) -> Catalogue | None:
-        return self.catalogue_of(format_) if self._rules.have_classes(format_) else None
+        return self.catalogue_of(format_) if self.rules.have_classes(format_) else None
 
     def __enter__(self) -> Self:
         return self

@@ -17,11 +17,11 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.sources.live.table_split import TableInput
-from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import change_text, seq
 from tests.support.event_log_files import OPEN
+from tests.support.prepare import prepare_here
 
 KEYED = ChangeTableOptions(key=("idu",), pair_wait=0)
 

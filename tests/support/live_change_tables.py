@@ -13,10 +13,10 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver
 from publisher.sources.live.table_split import TableInput, TableSplit
-from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
 from tests.support.event_log_files import Row
+from tests.support.prepare import prepare_here
 
 SECOND = 1_000_000
 Record = tuple[int | str | None, str, int] | tuple[int | str | None, str, int, str]

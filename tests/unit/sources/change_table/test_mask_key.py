@@ -21,9 +21,9 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.change_table.survey import PlannedRows
 from publisher.sources.live.table_split import TableInput
-from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import record, seq, write
+from tests.support.prepare import prepare_here
 
 KEY = JobCatalogue([Table("hr", "usr", key=("IDU",))])
 WIDE = {f"d{n}": None for n in range(24)}

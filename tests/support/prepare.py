@@ -1,4 +1,4 @@
-"""Preparation in this process, for commands without an engine."""
+"""Prepares a source in this process, with a catalogue of the test."""
 
 from __future__ import annotations
 
