@@ -17,11 +17,13 @@ from pyspark.sql.types import StructField, StructType
 
 from publisher.consumer.errors import NOWHERE
 from publisher.engine.spark.package_shipping import ship
+from publisher.engine.spark.rows import read_rows
 from publisher.engine.spark.task_errors import encode_errors
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
-from publisher.sources.work import Work
-from publisher.tables.change_rows import read_changes
+from publisher.runs.relate_groups import GROUPS
+from publisher.sources.work import Work, read_split, relate_rows
+from publisher.tables.change_rows import change_rows, read_changes
 from publisher.tables.columns import (
     CHANGES,
     OPERATION_TYPE,
@@ -36,8 +38,13 @@ _PARTS_OF_CORE = 4
 
 
 def changes_frame(spark: SparkSession, work: Work) -> DataFrame:
-    """The records of a source; a task reads one split."""
+    """The records of a source; a task reads one split, or relates rows that depend on each other."""
     count = len(work.splits())
+    if work.has_groups:
+        ship(spark)
+        rows = read_rows(spark, count, partial(read_split, work), "read changes")
+        related = rows.exchange(GROUPS, work.partitions).apply(partial(relate_rows, work))
+        return related.apply(partial(change_rows, work)).as_frame(_struct_of(CHANGES))
     return _frame(spark, partial(read_changes, work), count, CHANGES, tasks=count)
 
 

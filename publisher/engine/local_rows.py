@@ -67,6 +67,10 @@ class LocalRows:
             phase = Phase.PLANNING, len(parts)
             return self._engine.each(partial(_call, task), parts, phase, progress)
 
+    def open(self, stack: ExitStack) -> Sequence[Part]:
+        """Returns readers of the partitions, for this process; the stack removes their files."""
+        return self._open_parts(stack, None)
+
     def collect(self) -> list[pa.RecordBatch]:
         """See ``Rows.collect``."""
         return list(chain.from_iterable(self.gather(list_rows)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from publisher.engine.local import LocalEngine
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.runs.prepare import prepare_context
+from publisher.runs.relate_groups import read_here
 from publisher.sources.contract import Context, Source
 from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.registry import FORMATS
@@ -47,10 +48,10 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         prepared = reader.prepare(
             prepare_context(source, resources, LocalEngine(), stack, staged, wanted)
         )
-        for number, split in enumerate(prepared.splits):
+        readers = read_here(prepared, context, staged.parent / "rows", stack)
+        for split, batches in zip(prepared.splits, readers, strict=True):
             file = prepared.source.file_of(split)
-            batches = prepared.read(number, context)
-            for record in in_order(mask_records(batches, masks), source.format):
+            for record in in_order(mask_records(iter(batches), masks), source.format):
                 content = {"file": file} | _describe(record, reader.position_text)
                 yield json.dumps(content, ensure_ascii=False)
 
@@ -62,7 +63,7 @@ def _split_count(reader: Source, snapshots: Sequence[Path]) -> int:
     return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SPLIT_BYTES
 
 
-def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
+def in_order(batches: Iterable[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
     """Yields the records of a split in the order of its file, or of its commits."""
     tables = map(_without_tally, batches)
     ordered = _by_commit(tables) if FORMATS[format_].in_commits else _by_row(tables)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
+
 from publisher.engine.contract import Engine
+from publisher.runs.relate_groups import relate_groups
 from publisher.sources.connected_keys import ConnectedKeys, KeySurvey, survey_records
-from publisher.sources.work import SourceWork, Work, read_records
+from publisher.sources.work import SourceWork, Work, read_records, read_split
+
+_NAME = "find changes of keys"
 
 
 def group_keys(work: Work, engine: Engine) -> Work:
@@ -20,11 +25,16 @@ def group_keys(work: Work, engine: Engine) -> Work:
     for number, source in enumerate(work.sources):
         splits = range(first, first + len(source.splits))
         first = splits.stop
-        if source.source.joins_keys and splits:
-            surveys = engine.map(partial(_survey, work), splits, "find changes of keys")
-            sources.append(_connect(work, number, surveys))
-        else:
+        if not (source.source.joins_keys and splits):
             sources.append(source)
+            continue
+        if source.source.group_columns:
+            rows = engine.read(splits, partial(read_split, work), _NAME)
+            surveys = relate_groups(rows, work, work.shared).gather(_survey_partition)
+        else:
+            surveys = engine.map(partial(_survey, work), splits, _NAME)
+        keys = _connect(work, number, surveys)
+        sources.append(replace(_read_until(source, surveys), connected_keys=keys))
     return replace(work, sources=tuple(sources))
 
 
@@ -32,16 +42,25 @@ def _survey(work: Work, split: int) -> KeySurvey:
     return survey_records(read_records(work, split))
 
 
-def _connect(work: Work, number: int, surveys: Sequence[KeySurvey]) -> SourceWork:
-    source = work.sources[number]
-    keys = ConnectedKeys.write(
-        work.shared / f"keys-{number}",
-        [survey.changes for survey in surveys],
-        work.lanes,
-        source.place_of,
-    )
+def _survey_partition(_: int, records: Iterator[pa.RecordBatch]) -> KeySurvey:
+    return survey_records(records)
+
+
+def _read_until(source: SourceWork, surveys: Sequence[KeySurvey]) -> SourceWork:
+    """Returns the source without rows that were added after the survey of its splits."""
+    if source.source.group_columns:
+        return source
     splits = [
         source.source.read_until(split, survey.last)
         for split, survey in zip(source.splits, surveys, strict=True)
     ]
-    return replace(source, connected_keys=keys, splits=tuple(splits))
+    return replace(source, splits=tuple(splits))
+
+
+def _connect(work: Work, number: int, surveys: Sequence[KeySurvey]) -> ConnectedKeys:
+    return ConnectedKeys.write(
+        work.shared / f"keys-{number}",
+        [survey.changes for survey in surveys],
+        work.lanes,
+        work.sources[number].place_of,
+    )

@@ -13,6 +13,7 @@ from publisher.engine.contract import Engine, InputSize
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.runs.prepare import prepare_context, source_work
+from publisher.runs.relate_groups import count_partitions
 from publisher.sources.work import Work
 
 _PART_BYTES = 4 << 20
@@ -43,4 +44,11 @@ def prepare_reading(
         context = prepare_context(source, resources, engine, stack, folder / "state", wanted)
         prepared = reader.prepare(context)
     work = source_work(source, prepared, IdOrigin.of("", source.name))
-    return Work((work,), rules, settings.run.lane_count, microseconds(None), folder / "shared")
+    return Work(
+        sources=(work,),
+        rules=rules,
+        lanes=settings.run.lane_count,
+        clock=microseconds(None),
+        shared=folder / "shared",
+        partitions=count_partitions(InputSize(bytes=size)),
+    )

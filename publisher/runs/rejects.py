@@ -192,9 +192,12 @@ def read_raw(
     if entry.table is not None:
         return {}
     source = FORMATS[entry.format].restore(entry.options, entry.reading)
-    read = source.raw_operations if whole else source.raw_records
     try:
-        return read(restore_split(entry, split), rows)
+        if not whole:
+            return source.raw_records(restore_split(entry, split), rows)
+        first = entry.first_split
+        splits = [restore_split(entry, first + number) for number in range(len(entry.splits))]
+        return source.raw_operations(splits, split - first, rows)
     except (OSError, FatalError):  # the input was moved or changed
         return {}
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -35,6 +35,7 @@ from publisher.runs.keep_unpublished import keep_rejected
 from publisher.runs.key_groups import group_keys
 from publisher.runs.plan_lane import plan_lane
 from publisher.runs.prepare import SHARED, RunRequest, prepare_work
+from publisher.runs.relate_groups import count_partitions, relate_groups
 from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, sort_lanes, unpack
 from publisher.sources.work import Work, read_split
 
@@ -58,7 +59,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
     started, session_before = time.monotonic(), engine.seconds
     ledger_run = request.ledger_run
     staging, documents = ledger_run.staging, request.directory / DOCUMENT_STAGING
-    engine.expect(partial(input_size, request))
+    size = cache(partial(input_size, request))
+    engine.expect(size)
     with ExitStack() as stack:
         if not request.in_place:
             ledger_run.begin(request.directory)
@@ -66,6 +68,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
             stack.callback(_remove_values, ledger_run)
         inputs = identify_inputs(request.settings.sources)
         work = prepare_work(request, engine, stack)
+        if work.has_groups:
+            work = replace(work, partitions=count_partitions(size()))
         work = group_keys(work, engine)
         name = f"plan {work.lanes} lanes of {request.run}"
         while True:
@@ -92,11 +96,12 @@ def plan_lanes(
     name: str,
     progress: Progress | None = None,
 ) -> list[LaneResult]:
-    """Decodes all splits, brings the records of each object into its lane, and plans all lanes.
+    """Decodes all splits, relates rows that depend on each other, brings the records of each object into its
+    lane, and plans all lanes.
 
     Tasks stage files in the directories, which all of them must see; nothing is committed."""
-    records = engine.read(range(len(work.splits())), partial(read_split, work), name)
-    lanes = records.exchange(LANES, work.lanes, staging)
+    rows = engine.read(range(len(work.splits())), partial(read_split, work), name)
+    lanes = relate_groups(rows, work, staging).exchange(LANES, work.lanes, staging)
     return lanes.gather(partial(plan_lane, work, staging, documents), progress)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +22,7 @@ from publisher.errors import PublisherError
 from publisher.model.change import TALLY, EventType, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.runs.prepare import prepare_context
+from publisher.runs.relate_groups import read_here
 from publisher.sources.contract import Context, PreparedSource
 
 RECORDS = 100
@@ -69,21 +70,22 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     """
     sample = Sample()
     with Resources(settings.rules) as resources, ExitStack() as stack:
-        prepared = _prepare(source, resources, stack)
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
+        prepared = _prepare(source, resources, stack, folder / "state")
         catalogue = resources.catalogue_of(source.format, source.reader.tables())
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
-        numbers = range(len(prepared.splits))
-        batches = (batch for number in numbers for batch in prepared.read(number, context))
-        for record in _first(batches, limit):
+        readers = read_here(prepared, context, folder / "rows", stack)
+        for record in _first(chain.from_iterable(readers), limit):
             _add(sample, record, prepared.source.position_text)
     return sample
 
 
-def _prepare(source: SourceSettings, resources: Resources, stack: ExitStack) -> PreparedSource:
+def _prepare(
+    source: SourceSettings, resources: Resources, stack: ExitStack, staged: Path
+) -> PreparedSource:
     """Prepares a source: large files are limited to the first split, compared tables to some rows."""
     size = sum(path.stat().st_size for path in source.snapshots)
     is_large = size > _FULLY_PREPARED
-    staged = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")), "state")
     wanted = _SPLITS if is_large else 1
     context = prepare_context(source, resources, LocalEngine(), stack, staged, wanted)
     is_sample = is_large or source.compares_database

@@ -220,19 +220,46 @@ class Source(ABC):
     def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
 
-        A record that is fetched from another split, because a record of this split needs it, keeps the
-        number of the split that framed it: tallies and outcomes must agree over all splits of a source.
+        With ``group_columns``: as if the split were the whole input.
         Raises ``FatalError`` if the file has changed or is damaged.
         """
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Columns of integers of ``decode`` by whose values rows that depend on each other are brought
+        together; empty, the default, for formats in which no record depends on another."""
+        return ()
+
+    def decode(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of a split for ``relate``, in batches with a schema of the format.
+
+        Records that depend on no other row, such as rejects, are batches of ``RECORD_SCHEMA``, with the
+        tally last.  Only for formats with ``group_columns``; otherwise as ``read``."""
+        return self.read(split, number, ctx)
+
+    def relate(
+        self,
+        rows: Sequence[pa.RecordBatch],
+        ctx: Context,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yields the records of decoded rows: whole groups, from any splits, in any order.
+
+        Each row ends in one record, which keeps the number of the split that framed it.  Only for formats
+        with ``group_columns``."""
+        raise NotImplementedError
 
     @abstractmethod
     def raw_records(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
         """Reads records of a split of a file again, by their numbers, as JSON text; omits those that do not
         exist."""
 
-    def raw_operations(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
-        """Reads changes with all of their records for ``rejects --retry``; by default as ``raw_records``."""
-        return self.raw_records(split, rows)
+    def raw_operations(
+        self, splits: Sequence[Split[Any]], number: int, rows: frozenset[int]
+    ) -> dict[int, str]:
+        """Reads changes with all of their records for ``rejects --retry``, by default as ``raw_records``.
+
+        ``splits`` are all splits of the run, ``number`` is the place of the split with the rows."""
+        return self.raw_records(splits[number], rows)
 
     def fits(self, database: Database) -> None:  # noqa: B027 - an empty default
         """Raises ``FatalError`` if the table lacks columns that the format needs."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from publisher.sources.columns.record_batches import Place
 from publisher.sources.connected_keys import ConnectedKeys
 from publisher.sources.contract import AnySplit, Context, Source
 from publisher.sources.event_ranks import with_ids
+from publisher.sources.grouping import pack_records, pack_rows, relate_packed
 from publisher.sources.live.table_split import TableSplit
 from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.time_ranks import with_times
@@ -93,6 +95,13 @@ class Work:
     the files there."""
     syncs: bool = False
     """True if tasks must make their files durable, because they may run on other machines than the commit."""
+    partitions: int = 1
+    """Number of partitions in which rows that depend on each other meet."""
+
+    @property
+    def has_groups(self) -> bool:
+        """True if rows of a source depend on each other, so that they are related before they get a lane."""
+        return any(work.source.group_columns for work in self.sources)
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
@@ -102,36 +111,70 @@ class Work:
 
 
 def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
-    """Reads the records of split ``number`` as batches of ``RECORD_SCHEMA``."""
+    """Reads the records of split ``number`` as batches of ``RECORD_SCHEMA``.
+
+    In a run in which rows depend on each other, packs them for ``relate_rows``."""
     source, _ = work.splits()[number]
-    records = read_records(work, number)
-    if (keys := work.sources[source].connected_keys) is not None:
-        records = keys.with_lanes(records)
+    columns = work.sources[source].source.group_columns
+    if columns:
+        rows = read_records(work, number, is_decoded=True)
+        yield from pack_rows(rows, columns, source, number, work.partitions)
+        return
+    records = _in_lanes(work, source, read_records(work, number))
     polls = work.sources[source].polls
     if polls is not None:
         with_notes = with_times if polls.future_events else with_ids
         records = with_notes(records, Place(source, number, "", work.lanes), work.shared)
+    if work.has_groups:
+        records = pack_records(records, source, number, work.partitions)
     yield from records
 
 
-def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
-    """Reads the records of a split as its source gives them."""
+def relate_rows(
+    work: Work, _partition: int, packed: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Relates the rows of one partition; yields all records that met in it."""
+    return relate_packed(packed, partial(_relate_source, work))
+
+
+def _relate_source(
+    work: Work, source: int, rows: Sequence[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    reader = work.sources[source].source
+    with Resources(work.rules) as resources:
+        catalogue = resources.catalogue_of(reader.format, reader.tables())
+        records = reader.relate(rows, context_of(work, source, catalogue))
+        yield from _in_lanes(work, source, records)
+
+
+def _in_lanes(
+    work: Work, source: int, records: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    keys = work.sources[source].connected_keys
+    return records if keys is None else keys.with_lanes(records)
+
+
+def read_records(work: Work, number: int, *, is_decoded: bool = False) -> Iterator[pa.RecordBatch]:
+    """Reads the records of a split as its source gives them, or its decoded rows."""
     source, split = work.splits()[number]
     with Resources(work.rules) as resources:
         reader = work.sources[source].source
         catalogue = resources.catalogue_of(reader.format, reader.tables())
         context = context_of(work, source, catalogue)
-        yield from reader.read(split, number, context)
+        read = reader.decode if is_decoded else reader.read
+        yield from read(split, number, context)
 
 
-def read_shown_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
-    """Reads the records of a split as they may be shown: masked, if the job is."""
-    source = work.sources[work.splits()[number][0]]
+def mask_shown_records(
+    work: Work, number: int, records: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields the records of a source, by its number, as they may be shown: masked, if the job is."""
+    source = work.sources[number]
     with Resources(work.rules) as resources:
         catalogue = resources.catalogue_of(source.source.format, source.source.tables())
         rules = work.rules
         masks = masks_of(rules.masking, source.filters, catalogue, rules.values)
-        yield from mask_records(read_records(work, number), masks)
+        yield from mask_records(records, masks)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:

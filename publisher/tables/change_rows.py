@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.change_batches import tuples
-from publisher.sources.work import Work, read_shown_records
+from publisher.sources.work import Work, mask_shown_records, read_records
 from publisher.tables.columns import CHANGES, TIME, schema_of
 
 CHANGE_ROWS = schema_of(CHANGES)
@@ -19,20 +19,27 @@ _LABELS = pa.array([""] + [outcome.label for outcome in Outcome])
 
 def read_changes(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """Reads the records of split ``number`` as batches of ``CHANGE_ROWS``."""
+    return change_rows(work, number, read_records(work, number))
+
+
+def change_rows(
+    work: Work, _partition: int, records: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yields records of the only source of a work, masked if the job is, as batches of ``CHANGE_ROWS``."""
     reader = work.sources[0].source
     files = pa.array([reader.file_of(split) for _, split in work.splits()], pa.string())
-    for batch in read_shown_records(work, number):
-        records = batch.filter(pc.not_equal(pc.fill_null(batch.column("outcome"), 0), TALLY))
-        if not records.num_rows:
+    for batch in mask_shown_records(work, 0, records):
+        shown = batch.filter(pc.not_equal(pc.fill_null(batch.column("outcome"), 0), TALLY))
+        if not shown.num_rows:
             continue
         derived = {
-            "position": position_texts(reader.position_text, records),
-            "file": files.take(records.column("split")),
-            "event_time": records.column("event_time").cast(TIME),
-            "outcome": labels_of(records.column("outcome")),
+            "position": position_texts(reader.position_text, shown),
+            "file": files.take(shown.column("split")),
+            "event_time": shown.column("event_time").cast(TIME),
+            "outcome": labels_of(shown.column("outcome")),
         }
         columns = [
-            derived[name] if name in derived else records.column(name) for name in CHANGE_ROWS.names
+            derived[name] if name in derived else shown.column(name) for name in CHANGE_ROWS.names
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=CHANGE_ROWS)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from publisher.database.resources import Rules
@@ -19,13 +22,19 @@ from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_result import LaneResult
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
+from publisher.model.change import TALLY, Position
 from publisher.model.keys import IdentifierCase
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
+from publisher.runs.relate_groups import relate_groups
 from publisher.runs.run import plan_lanes
 from publisher.runs.source_tasks import EngineTasks
-from publisher.sources.contract import PrepareContext
-from publisher.sources.work import SourceWork, Work
+from publisher.sources.columns.record_batches import Place, nameless, tally
+from publisher.sources.contract import Context, PrepareContext, Source
+from publisher.sources.files.file_splits import Split
+from publisher.sources.grouping import read_alone
+from publisher.sources.work import SourceWork, Work, read_split
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.samples import SAMPLES
@@ -98,6 +107,96 @@ def test_a_chain_moves_rows_and_returns_facts_in_the_order_of_partitions(engine:
 def test_results_of_a_map_are_in_the_order_of_their_items(engine: Engine) -> None:
     assert engine.map(square, range(20), "a test") == [number * number for number in range(20)]
     assert engine.map(square, [], "a test") == []
+
+
+@dataclass(frozen=True)
+class Meetings(Source):
+    """A tiny format: rows name a meeting and a guest; each meeting gives one record in its last split."""
+
+    meetings: tuple[tuple[tuple[int, str], ...], ...]
+    format: str = "meetings"
+    options: None = None
+    group_columns: tuple[str, ...] = ("meeting",)
+
+    def splits(self, _paths: object, _wanted: int) -> list[Split[int]]:
+        return [Split("", 0, 0, number) for number in range(len(self.meetings))]
+
+    def decode(self, split: Split[int], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        place = Place(ctx.source, number, "", ctx.lanes)
+        rows = self.meetings[split.payload]
+        numbers, guests = zip(*rows, strict=True)
+        yield pa.RecordBatch.from_pydict(
+            {"meeting": numbers, "guest": guests, "split": [number] * len(rows)}
+        )
+        yield tally(place, len(rows))
+
+    def relate(self, rows: Sequence[pa.RecordBatch], ctx: Context) -> Iterator[pa.RecordBatch]:
+        table = pa.Table.from_batches(rows).sort_by(
+            [("meeting", "ascending"), ("guest", "ascending")]
+        )
+        for meeting in table["meeting"].unique().to_pylist():
+            met = table.filter(pc.equal(table["meeting"], meeting))
+            last = Place(ctx.source, max(met["split"].to_pylist()), "", ctx.lanes)
+            guests = ", ".join(met["guest"].to_pylist())
+            count = met.num_rows
+            yield nameless(last, np.array([meeting]), records=count, outcome=2, detail=guests)
+
+    def read(self, split: Split[int], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        return read_alone(self, split, number, ctx)
+
+    def raw_records(self, _split: object, _rows: object) -> dict[int, str]:
+        return {}
+
+    def position_text(self, position: Position) -> str:
+        return position.text()
+
+    def parse_position(self, text: str) -> Position:
+        raise NotImplementedError
+
+
+def meet(engine: Engine, folder: Path, partitions: int) -> list[tuple[int, str, int]]:
+    """The meetings of two sources, beside an event log whose records depend on no other."""
+    log = work_of([write(folder / "log.csv", [event(1, status="N")])], lanes=LANES, tables=[USR])
+    first = Meetings((((1, "a"), (2, "b")), ((1, "c"), (3, "d")), ((2, "e"), (1, "f"))))
+    second = Meetings((((1, "x"),), ((1, "y"),)))
+    sources = [
+        SourceWork(
+            name=f"{number}",
+            source=source,
+            splits=tuple(source.splits((), 1)),
+            filters=FilterOptions(),
+            polls=None,
+            identifier_case=IdentifierCase.AS_WRITTEN,
+            origin=ORIGIN,
+        )
+        for number, source in enumerate((first, second))
+    ]
+    work = replace(log, sources=(*sources, *log.sources), partitions=partitions)
+    rows = engine.read(range(len(work.splits())), partial(read_split, work), "a test")
+    related = relate_groups(rows, work, folder / "rows").collect()
+    assert all(batch.schema.equals(RECORD_SCHEMA) for batch in related)
+    records = [row for batch in related for row in batch.to_pylist()]
+    assert sum(row["outcome"] == TALLY for row in records) == len(work.splits())
+    assert any(row["source"] == 2 and row["outcome"] != TALLY for row in records)
+    return sorted(
+        (row["source"], row["detail"], row["records"])
+        for row in records
+        if row["source"] < 2 and row["outcome"] != TALLY
+    )
+
+
+def test_rows_of_a_group_meet_and_records_of_other_sources_pass(
+    engine: Engine, tmp_path: Path
+) -> None:
+    expected = [(0, "a, c, f", 3), (0, "b, e", 2), (0, "d", 1), (1, "x, y", 2)]
+    assert meet(engine, tmp_path, 4) == expected
+    assert meet(engine, tmp_path, 1) == expected
+
+
+def test_a_split_alone_ends_with_its_tally() -> None:
+    source = Meetings((((1, "a"), (1, "b")),))
+    batches = list(source.read(source.splits((), 1)[0], 0, Context(0, 1, JobCatalogue([USR]))))
+    assert [row["detail"] for batch in batches for row in batch.to_pylist()] == ["a, b", None]
 
 
 def every_sample(engine: Engine, folder: Path) -> Work:

@@ -19,7 +19,7 @@ from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import OPEN
 from tests.support.plan_results import Decision, Document
 from tests.support.planning import Setup
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 
 HERE = Path(__file__).parent / "change_table"
 SOURCE = ChangeTable()
@@ -29,8 +29,8 @@ def changes(*paths: Path) -> pa.RecordBatch:
     """The changes of files in the order of a lane; none of their records is rejected."""
     batches = []
     with prepare_here(SOURCE, paths, 1, OPEN) as prepared:
-        for number in range(len(prepared.splits)):
-            batches += list(prepared.read(number, Context(0, 1, OPEN)))
+        for of_split in read_prepared(prepared, Context(0, 1, OPEN)):
+            batches += of_split
     table = pa.Table.from_batches(batches)
     table = table.filter(pa.compute.fill_null(pa.compute.not_equal(table["outcome"], TALLY), True))
     assert table["outcome"].null_count == table.num_rows

@@ -21,7 +21,7 @@ from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import change_text, seq
 from tests.support.event_log_files import OPEN
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 
 KEYED = ChangeTableOptions(key=("idu",), pair_wait=0)
 
@@ -70,8 +70,8 @@ def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) 
     live = LiveChangeTable(options, table=TableInput(place.database().options, "usr__ct", text_of))
     records = []
     with prepare_here(live, (), 3, OPEN, carry_over=kept) as prepared:
-        for number in range(len(prepared.splits)):
-            for batch in prepared.read(number, Context(0, 5, OPEN)):
+        for batches in read_prepared(prepared, Context(0, 5, OPEN)):
+            for batch in batches:
                 records += batch.to_pylist()
     framed = sum(record["row"] for record in records if record["outcome"] == TALLY)
     changes = [record for record in records if record["outcome"] != TALLY]

@@ -18,7 +18,7 @@ from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_masks import mask_of
 from tests.support.event_log_files import OPEN, Row, csv_text
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 
 HEADERS = (
     "header__change_seq",
@@ -100,8 +100,8 @@ def read(
     records: list[Row] = []
     framed = 0
     with prepare_here(source, paths, wanted, tables) as prepared:
-        for number in range(len(prepared.splits)):
-            for batch in prepared.read(number, context):
+        for batches in read_prepared(prepared, context):
+            for batch in batches:
                 for row in batch.to_pylist():
                     if row["outcome"] == TALLY:
                         framed += row["row"]

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue
+from publisher.runs.relate_groups import read_here
 from publisher.sources.contract import (
     CarryOver,
+    Context,
     PrepareContext,
     PreparedSource,
     Source,
@@ -45,6 +47,14 @@ class LocalTasks:
             work.process(partition, pieces.pop(partition), "here")
             for partition in range(work.partitions)
         ]
+
+
+def read_prepared(prepared: PreparedSource, context: Context) -> list[list[pa.RecordBatch]]:
+    """The records of each split, after rows that depend on each other have met."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="xds-publisher-"))
+        readers = read_here(prepared, context, Path(folder), stack)
+        return [list(reader) for reader in readers]
 
 
 @contextmanager

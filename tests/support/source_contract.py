@@ -24,7 +24,7 @@ from publisher.sources.live.table_split import TableSplit
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
 from tests.support.garbage import count_garbage
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 from tests.support.raw_records import raw_record
 
 CONTEXT = Context(3, 5, Tables())
@@ -229,16 +229,15 @@ def read(
     records: list[Row] = []
     framed = 0
     with prepare_here(source, [path], wanted, CONTEXT.catalogue, carry_over=carry_over) as prepared:
-        for number in range(len(prepared.splits)):
-            rows = [row for batch in prepared.read(number, CONTEXT) for row in batch.to_pylist()]
-            tallies = [row for row in rows if row["outcome"] == TALLY]
-            assert tallies == rows[-1:]
-            assert tallies[0]["split"] == number
-            for row in rows[:-1]:
+        for number, batches in enumerate(read_prepared(prepared, CONTEXT)):
+            rows = [row for batch in batches for row in batch.to_pylist()]
+            (total,) = [row for row in rows if row["outcome"] == TALLY]
+            assert total["split"] == number
+            for row in rows:
                 if row["split"] != number:
                     assert_raw_is_found(source, prepared.splits, row)
-            framed += tallies[0]["row"]
-            records += rows[:-1]
+            framed += total["row"]
+            records += [row for row in rows if row is not total]
     return records, framed
 
 

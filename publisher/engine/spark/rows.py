@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from publisher.console import Phase, Progress
 from publisher.engine.contract import Apply, Batches, Packing, Result, list_rows
@@ -106,6 +107,17 @@ class SparkRows:
             results[number] if number in results else task(number, iter(()))
             for number in range(self.partitions)
         ]
+
+    def as_frame(self, columns: StructType) -> DataFrame:
+        """Returns the rows as a DataFrame, whose tasks run when an action needs them."""
+        parts = self.parts
+
+        def run(batches: Batches) -> Batches:
+            with encode_errors():
+                for _, rows in parts(batches):
+                    yield from rows
+
+        return self.frame.mapInArrow(run, columns)
 
     def collect(self) -> list[pa.RecordBatch]:
         """See ``Rows.collect``."""

@@ -56,7 +56,7 @@ def decided_upto(wait: PairWait | None, greatest: str, seconds: float, clock: in
     ``greatest`` is the change_seq of the youngest row.
     """
     end_of_wait = wait.upto if wait is not None and wait.is_over(seconds, clock) else None
-    return max(filter(None, (end_of_wait, _earlier(greatest, seconds))), default=None)
+    return max(filter(None, (end_of_wait, earlier(greatest, seconds))), default=None)
 
 
 def next_wait(
@@ -68,7 +68,7 @@ def next_wait(
     return PairWait(greatest, clock, late)
 
 
-def _earlier(change_seq: str, seconds: float) -> str | None:
+def earlier(change_seq: str, seconds: float) -> str | None:
     """The least change_seq of a moment ``seconds`` earlier; ``None`` if the time part is not a time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

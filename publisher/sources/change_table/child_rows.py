@@ -47,7 +47,7 @@ LINK_REMOVED = RecordFault(
 
 
 class ChildRowChangeBuilder(ChangeTableChangeBuilder):
-    """Builds records from the operations on a child table of one split."""
+    """Builds records from the operations on a child table."""
 
     reads_unmasked = True  # UPDATEs that do not show what changed come to ``complete`` as type 6
     reads = False

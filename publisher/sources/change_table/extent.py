@@ -8,7 +8,7 @@ the mark; older late rows are only counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,11 @@ from publisher.sources.change_table.carry_over import (
     next_wait,
 )
 from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, operations_of
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, operations_of, rows_of
 from publisher.sources.change_table.statements import ChangeTableStatements, Query
+from publisher.sources.files.frame import Frame
 
 Ask = Callable[[Query], Sequence[Sequence[Any]]]
 """Queries the database, each time in the same snapshot if the database has snapshots."""
@@ -49,32 +51,31 @@ class RowSelection:
     """change_seq, operation, number of rows to skip, number of rows to read after the skipped ones."""
 
 
-class RowSelector:
-    """Selects the rows to read from batches in the order of change_seq."""
-
-    def __init__(self, selection: RowSelection) -> None:
-        self._after = None if selection.after is None else change_seq.parts_of(selection.after)
-        self._upto = change_seq.parts_of(selection.upto) if selection.upto else (-1, 0)
-        self._listed = {
-            (*change_seq.parts_of(text), operation): range(skip, skip + take)
-            for text, operation, skip, take in selection.listed
-        }
-        self._passed: Counter[tuple[int, int, int]] = Counter()
-
-    def select(self, rows: ChangeRows) -> Flags:
-        """Marks the rows to read; rows without a change_seq are always read."""
-        inside = _are_upto(rows, self._upto)
-        if self._after is not None:
-            inside &= ~_are_upto(rows, self._after)
-        keys = zip(rows.high.tolist(), rows.low.tolist(), rows.operations.tolist(), strict=True)
+def select_rows(
+    frames: Iterable[Frame], selection: RowSelection, layout: ChangeTableLayout
+) -> Iterator[Frame]:
+    """Yields the rows to read of frames in the order of change_seq; rows without one are always read."""
+    after = None if selection.after is None else change_seq.parts_of(selection.after)
+    upto = change_seq.parts_of(selection.upto) if selection.upto else (-1, 0)
+    listed = {
+        (*change_seq.parts_of(text), operation): range(skip, skip + take)
+        for text, operation, skip, take in selection.listed
+    }
+    passed: Counter[tuple[int, int, int]] = Counter()
+    for frame in frames:
+        rows = rows_of(frame, layout)
+        flags = _are_upto(rows, upto)
+        if after is not None:
+            flags &= ~_are_upto(rows, after)
         numbered = rows.placed | (rows.high > 0)  # 35 digits, even if the time part is not a time
-        flags = inside | ~numbered
+        flags |= ~numbered
+        keys = zip(rows.high.tolist(), rows.low.tolist(), rows.operations.tolist(), strict=True)
         for row, key in enumerate(keys):
-            places = self._listed.get(key)
-            if places is not None and numbered[row]:
-                flags[row] = self._passed[key] in places
-                self._passed[key] += 1
-        return flags
+            if numbered[row] and key in listed:
+                flags[row] = passed[key] in listed[key]
+                passed[key] += 1
+        chosen = np.flatnonzero(flags)
+        yield frame._replace(batch=frame.batch.take(pa.array(chosen)), rows=frame.rows[chosen])
 
 
 def _are_upto(rows: ChangeRows, bound: tuple[int, int]) -> Flags:

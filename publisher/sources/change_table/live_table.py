@@ -1,7 +1,7 @@
 """Change tables read live from their database, in the order of ``change_seq``.
 
-In this order an UPDATE and its before image are neighbours.  Change tables have no status: rows that were
-read before are skipped by their change_seq (``carry_over``).
+Change tables have no status: rows that were read before are skipped by their change_seq (``carry_over``).
+Otherwise their rows are decoded and related as those of files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from publisher.database.ordered_ranges import Span
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq as seq
-from publisher.sources.change_table import survey
 from publisher.sources.change_table.carry_over import (
     FORM,
     KnownMasks,
@@ -31,13 +30,26 @@ from publisher.sources.change_table.carry_over import (
     read_marks,
     write_marks,
 )
-from publisher.sources.change_table.extent import ExtentFinder, RunExtent
+from publisher.sources.change_table.decode import decode
+from publisher.sources.change_table.extent import (
+    ExtentFinder,
+    RowSelection,
+    RunExtent,
+    select_rows,
+)
+from publisher.sources.change_table.facts import (
+    InputFacts,
+    InputFile,
+    MaskFacts,
+    ReadTable,
+    count_masks,
+    infer_masks,
+)
 from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.rows import ChangeRows, rows_of
-from publisher.sources.change_table.source import ChangeTable, ChangeTableReader
+from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.change_table.statements import statements_of
-from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place, as_json
 from publisher.sources.contract import (
     CarryOver,
@@ -47,12 +59,11 @@ from publisher.sources.contract import (
     RowNow,
 )
 from publisher.sources.files.frame import Frame
+from publisher.sources.grouping import read_alone
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of, sorting
 from publisher.sources.live.table_split import TableInput, TableSplit
 
-PAIR_WINDOW = 16
-"""Maximum distance in rows between an UPDATE and its before image; rows of one change_seq are neighbours."""
 _SURVEYED_FRAMES = 4
 
 
@@ -64,13 +75,15 @@ class LiveChangeTable(ChangeTable):
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``Source.prepare``: one split that sees the table as it is now."""
-        opened_split = self._open_split(context.carry_over, context.catalogue)
-        return PreparedSource(self, (context.stack.enter_context(opened_split),))
+        opened = self._open_split(context.carry_over, context.catalogue)
+        split, table = context.stack.enter_context(opened)
+        file = InputFile(self.table.name, "", 0)
+        return PreparedSource(replace(self, facts=InputFacts((table,), (file,))), (split,))
 
     @contextmanager
     def _open_split(
         self, carry_over: CarryOver | None, catalogue: Catalogue
-    ) -> Iterator[TableSplit[SplitPlan]]:
+    ) -> Iterator[tuple[TableSplit[RowSelection | None], ReadTable]]:
         """Opens the split, which sees the table as it is now while the context is open.
 
         The split contains the rows above the mark of the last run, up to the first row that waits for its
@@ -99,14 +112,17 @@ class LiveChangeTable(ChangeTable):
                 name = sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=has_others)
                 newest = replace(whole, span=span)
-                plan, masks = self._plan_split(database, layout, newest, mark.calibrated, catalogue)
+                masks, known = self._infer_masks(
+                    database, layout, newest, mark.calibrated, catalogue
+                )
                 if carry_over is not None:
-                    new = replace(extent.mark, calibrated=masks, origin=origin)
+                    new = replace(extent.mark, calibrated=known, origin=origin)
                     write_marks(carry_over.after, marks | {self.table.name: new})
-                plan = replace(plan, chosen=extent.selection, in_order=True)
-                number, snapshot = whole.number, whole.snapshot
                 notes += extent.notes
-                yield TableSplit(number, snapshot, span=span, notes=notes, payload=plan)
+                split: TableSplit[RowSelection | None] = TableSplit(
+                    whole.number, whole.snapshot, span=span, notes=notes, payload=extent.selection
+                )
+                yield split, ReadTable(layout, masks, f"table {self.table.name}")
 
     def _rows_at(
         self,
@@ -156,12 +172,19 @@ class LiveChangeTable(ChangeTable):
 
     def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
+        return read_alone(self, split, number, ctx)
+
+    def decode(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """As ``Source.decode``."""
+        place = Place(ctx.source, number, self.table.name, ctx.lanes)
+        options = replace(self.options, binary_text="hex")  # as _frames writes binary values
+        reader = replace(self, options=options)
+        (table,) = self.facts.tables
         with Database(self.table.database) as database:
-            layout = self.layout(database)
-            place = Place(ctx.source, number, self.table.name, ctx.lanes)
-            options = replace(self.options, binary_text="hex")  # as _frames writes binary values
-            reader = ChangeTableReader(place, layout, split.payload, ctx, options)
-            yield from reader.batches(self._frames(database, layout, split))
+            frames = self._frames(database, table.layout, split)
+            if split.payload is not None:
+                frames = select_rows(frames, split.payload, table.layout)
+            yield from decode(frames, place, table.layout, reader.create_builder(table, place, ctx))
 
     def rows_at(self, position: Position) -> list[RowNow]:
         """As ``Source.rows_at``; the rows of a change_seq are one record."""
@@ -173,37 +196,36 @@ class LiveChangeTable(ChangeTable):
             rows = [row for batch in batches for row in batch.to_pylist()]
         return [RowNow(as_json(rows[0] if len(rows) == 1 else rows))] if rows else []
 
-    def _plan_split(
+    def _infer_masks(
         self,
         database: Database,
         layout: ChangeTableLayout,
         split: TableSplit[None],
         known: KnownMasks | None,
         catalogue: Catalogue,
-    ) -> tuple[SplitPlan, KnownMasks | None]:
-        """Plans the split: with the known masks if they are still valid, else from the first rows.
+    ) -> tuple[MaskFacts, KnownMasks | None]:
+        """Infers how masks are read: as the last run did if that is still valid, else from the first rows.
 
-        Also returns the masks that the next run may reuse.
+        Also returns what the next run may use.
         """
         settings = json.loads(json.dumps(asdict(self.options), default=str))
         if known is not None and (known.columns, known.options) == (layout.names, settings):
-            reading = MaskReading(known.order, known.headers)
-            return SplitPlan(reading, known.key, window=PAIR_WINDOW), known
+            return MaskFacts(MaskReading(known.order, known.headers), known.key), known
         places = [split]
         if split.span is not None and split.span.after is not None:
             places.insert(0, replace(split, span=None))
 
-        def read_first(_: int) -> Iterator[ChangeRows]:
+        def read_first() -> Iterator[ChangeRows]:
             for place in places:
                 for frame in islice(self._frames(database, layout, place), _SURVEYED_FRAMES):
                     yield rows_of(frame, layout)
 
-        plan = survey.survey_table(
-            layout, self.options, read_first, f"table {self.table.name}", PAIR_WINDOW, catalogue
-        )
-        if not plan.sure or plan.reading is None:
-            return plan, None
-        return plan, KnownMasks(layout.names, settings, *plan.reading, plan.key)
+        counts = count_masks(read_first(), layout)
+        where = f"table {self.table.name}"
+        masks = infer_masks(counts, layout, self.options, read_first, where, catalogue)
+        if not masks.sure or masks.reading is None:
+            return masks, None
+        return masks, KnownMasks(layout.names, settings, *masks.reading, masks.key)
 
     def _frames(
         self, database: Database, layout: ChangeTableLayout, split: TableSplit[object]

@@ -194,7 +194,7 @@ class _MessageReader:
                 Ranking(),
             )
             self._builders[shape] = builder
-        yield from builder.records(messages.pairs_of(group, layout))
+        yield from builder.records(messages.pairs_of(group, layout, self._place.split))
 
     def _fault(self, shape: MessageShape) -> RecordFault | None:
         """The fault of all messages of a shape, if they name no known table or lack its key."""

@@ -18,7 +18,6 @@ import pyarrow as pa
 from publisher.errors import FatalError
 from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq as seq
-from publisher.sources.change_table.before_images import PairedRows
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import (
     MaskEvidence,
@@ -29,6 +28,7 @@ from publisher.sources.change_table.masks import (
     remaining_readings,
 )
 from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pairs import PairedRows
 from publisher.sources.change_table.rows import RAW, UNKNOWN, WORDS, ChangeOperation, ChangeRows
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.files.json_lines import LineProblem, parse_object
@@ -172,8 +172,8 @@ def layout_of(shape: MessageShape, where: str) -> ChangeTableLayout:
     return ChangeTableLayout(names, _NAMES, shape.columns, shape.table)
 
 
-def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> PairedRows:
-    """Turns messages of one shape into operations with their before images."""
+def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout, split: int) -> PairedRows:
+    """Turns messages of one shape in a split into operations with their before images."""
     texts = {
         name: [getattr(m, name) for m in messages] for name in _HEADERS if name != "change_mask"
     }
@@ -191,6 +191,8 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
     high, low, placed = seq.parse_column(arrays[0])
     rows = ChangeRows(
         batch,
+        np.zeros(len(messages), np.int64),
+        np.full(len(messages), split),
         np.array([m.number for m in messages], np.int64),
         np.array([m.operation for m in messages], np.int64),
         high,

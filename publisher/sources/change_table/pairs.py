@@ -1,246 +1,190 @@
-"""Finds pairs of an UPDATE and its before image across all splits, from the header columns alone.
+"""Pairs of an UPDATE and its before image among sorted rows, and copies that no pair needs.
 
-Most pairs are joined by the task that reads both records.  This pass finds the other pairs, and copies:
-identical UPDATEs or before images that outnumber their partners.
+Both records of a pair have one ``change_seq``, and may be anywhere in the input.  The i-th UPDATE of a
+change_seq belongs to its i-th before image, in the order of the input, so each copy of a repeated record has
+a partner of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
-from publisher.errors import FatalError
-from publisher.sources.change_table.before_images import find_partners
-from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
-from publisher.sources.change_table.copies import content_of, find_surplus, is_double
+from publisher.model.change import Reason
+from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
-from publisher.sources.columns.columns import LARGEST
+from publisher.sources.columns.byte_areas import begins_run
+from publisher.sources.columns.object_names import RecordFault
+from publisher.sources.columns.record_batches import as_json
 
-HeaderRows = Callable[[int], Iterable[ChangeRows]]
-"""Reads the header columns of a split, by its number."""
-FullRows = Callable[[int], Iterable[ChangeRows]]
-"""Reads all columns of a split."""
+ALONE = RecordFault(
+    Reason.BEFORE_IMAGE_ALONE,
+    "a before image without UPDATE: no UPDATE in the input has its change_seq; add the file that has it",
+)
 
 
-@dataclass(slots=True)
-class _Unpaired:
-    """Rows without a partner so far: change_seq, split, row number, and place in the whole input."""
+class PairedRows(NamedTuple):
+    """Operations with their before images, if these are known."""
 
-    high: Integers
-    low: Integers
-    split: Integers
-    row: Integers
+    after: ChangeRows
+    before: pa.RecordBatch
+    """The before image of each row, all NULL if it has none."""
+    has_before: Flags
+    splits: Integers
+    numbers: Integers
+    """The split of each before image, and its row number in its file."""
+    before_is_record: bool = True
+    """Whether each before image is a record of its own; in messages it is a part of the UPDATE."""
+
+    @property
+    def records(self) -> Integers:
+        """Number of records of each operation."""
+        if not self.before_is_record:
+            return np.ones(len(self.after), np.int64)
+        return 1 + self.has_before
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """Rows of several tables with their relations; rows are numbered through all tables.
+
+    The columns of a table remain where they are: ``table`` and ``place`` say where a row is."""
+
+    tables: Sequence[ChangeRows]
+    table: Integers
     place: Integers
-    before: Flags
+    """Index of each row in its table."""
+    is_image: Flags
+    """Marks before images."""
+    partner: Integers
+    """The other row of the pair of each row, -1 for none."""
+    operations: Integers
+    """The rows that are operations, with or without partner, in the order of change_seq."""
+    copies: Integers
+    """Rows that repeat an UPDATE or before image of a complete pair."""
+    doubles: Sequence[Integers]
+    """UPDATEs with several different before images: all rows of each change_seq."""
 
-    @classmethod
-    def empty(cls) -> _Unpaired:
-        none = np.zeros(0, np.int64)
-        return cls(none, none, none, none, none, none.astype(bool))
+    def rows(self, which: Integers) -> Iterator[tuple[int, ChangeRows]]:
+        """Yields some rows of each table, with its number."""
+        for table in np.unique(self.table[which]).tolist():
+            places = self.place[which[self.table[which] == table]]
+            yield table, self.tables[table].take(places)
 
-    def __add__(self, other: _Unpaired) -> _Unpaired:
-        return _Unpaired(
-            np.concatenate([self.high, other.high]),
-            np.concatenate([self.low, other.low]),
-            np.concatenate([self.split, other.split]),
-            np.concatenate([self.row, other.row]),
-            np.concatenate([self.place, other.place]),
-            np.concatenate([self.before, other.before]),
-        )
-
-    def take(self, which: Integers | Flags) -> _Unpaired:
-        return _Unpaired(
-            self.high[which],
-            self.low[which],
-            self.split[which],
-            self.row[which],
-            self.place[which],
-            self.before[which],
-        )
-
-    def __len__(self) -> int:
-        return len(self.high)
-
-
-JOIN_ROWS = 100_000
-"""Maximum number of records between an UPDATE and its before image that one task joins in memory."""
-MAX_STRAYS = 1_000_000
-"""Maximum number of before images that are further away from their UPDATE."""
-
-
-class PairFinder:
-    """Finds the pairs that no task can join alone, and the maximum distance of the other pairs."""
-
-    def __init__(self, *, expects_before: bool = False) -> None:
-        """``expects_before``: UPDATEs have before images, even if this input contains none."""
-        self._expects_before = expects_before
-        self._open = _Unpaired.empty()
-        self._place = 0
-        self._expired: list[_Unpaired] = []
-        self._lone = self._members = _Unpaired.empty()
-        self.window = 0
-        self.any_before = self.any_update = False
-        self.youngest: dict[int, tuple[int, int]] = {}
-        """The greatest change_seq of each split, as its two integers."""
-        self.least, self.greatest = LARGEST, Ranking().least
-        """Least and greatest change number, minus 2^63."""
-        self.strays: list[tuple[int, int, int, int]] = []
-        """Split and row of the UPDATE, split and row of its before image."""
-        self.copies: list[tuple[int, int]] = []
-        """Split and row of each copy."""
-        self.doubles: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = []
-        """Splits and rows of the different before images of one UPDATE, and of the UPDATE."""
-
-    def add(self, split: int, rows: ChangeRows) -> None:
-        """Adds the next rows of the input."""
-        paired = np.flatnonzero(
-            rows.placed
-            & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
-        )
-        numbers = rows.low[rows.placed]
-        if len(numbers):
-            self.least = min(self.least, int(numbers.min()))
-            self.greatest = max(self.greatest, int(numbers.max()))
-            self._note_youngest(split, rows.high[rows.placed], numbers)
-        before = rows.operations[paired] == ChangeOperation.BEFORE_IMAGE
-        self.any_before = self.any_before or bool(before.any())
-        self.any_update = self.any_update or not before.all()
-        new = _Unpaired(
-            rows.high[paired],
-            rows.low[paired],
-            np.full(len(paired), split),
-            rows.numbers[paired],
-            self._place + paired,
-            before,
-        )
-        self._place += len(rows)
-        self._open = self._match(self._open + new)
-        expired = ~self._open.before & (self._open.place < self._place - JOIN_ROWS)
-        if expired.any():
-            self._expire(self._open.take(expired))
-            self._open = self._open.take(~expired)
-        self._check_limit()
-
-    def _expire(self, updates: _Unpaired) -> None:
-        """Remembers UPDATEs that no longer wait for their before image, up to the limit."""
-        if sum(map(len, self._expired)) + len(updates) <= MAX_STRAYS:
-            self._expired.append(updates)
-
-    def pair_remaining(self, splits: int, headers_of: HeaderRows, all_of: FullRows) -> None:
-        """Pairs the rows without a partner in a second pass, if the table has before images."""
-        if self.any_before or self._expects_before:
-            self._lone = sum(self._expired, start=self._open)
-        if not len(self._lone):
-            return
-        for split in range(splits):
-            for rows in headers_of(split):
-                self._collect(split, rows)
-        self._pair_all(all_of)
-
-    def _collect(self, split: int, rows: ChangeRows) -> None:
-        """Collects all rows of each change_seq in which a row lacks its partner."""
-        which = np.flatnonzero(
-            rows.placed
-            & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
-            & np.isin(rows.high, self._lone.high)
-            & np.isin(rows.low, self._lone.low)
-        )
-        before = rows.operations[which] == ChangeOperation.BEFORE_IMAGE
-        numbers = rows.numbers[which]
-        self._members = self._members + _Unpaired(
-            rows.high[which], rows.low[which], np.full(len(which), split), numbers, numbers, before
-        )
-
-    def _pair_all(self, all_of: FullRows) -> None:
-        """Pairs the collected rows after removing copies."""
-        members = self._members
-        places = set(zip(members.split.tolist(), members.row.tolist(), strict=True))
-        self.strays = [stray for stray in self.strays if stray[:2] not in places]
-        copies = self._find_copies(members, all_of)
-        self.copies = [(int(members.split[at]), int(members.row[at])) for at in sorted(copies)]
-        is_original = np.ones(len(members), bool)
-        is_original[list(copies)] = False
-        for group in _groups(members, np.flatnonzero(is_original)):
-            if is_double(members.before[group]):
-                is_image = members.before[group].tolist()
-                rows = [(int(members.split[at]), int(members.row[at])) for at in group]
-                images = sorted(place for place, own in zip(rows, is_image, strict=True) if own)
-                updates = [place for place in rows if place not in images]
-                self.doubles.append((images, updates))
-                is_original[group] = False
-        self._open = self._match(members.take(is_original))
-        self._check_limit()
-
-    def least_lone(self, after: str | None) -> str | None:
-        """The least change_seq after ``after`` of a row without a partner."""
-        if not len(self._lone):
-            return None
-        keys = zip(self._open.high.tolist(), self._open.low.tolist(), strict=True)
-        bound = (-1, 0) if after is None else parts_of(after)
-        least = min((key for key in keys if key > bound), default=None)
-        return None if least is None else text_of(*least)
-
-    def _note_youngest(self, split: int, high: Integers, low: Integers) -> None:
-        greatest = high == high.max()
-        youngest = (int(high.max()), int(low[greatest].max()))
-        self.youngest[split] = max(self.youngest.get(split, youngest), youngest)
-
-    def _find_copies(self, members: _Unpaired, all_of: FullRows) -> set[int]:
-        """Indices of the members that are copies."""
-        uneven = [
-            group
-            for group in _groups(members, np.arange(len(members)))
-            if 0 < members.before[group].sum() < len(group)
-            and 2 * members.before[group].sum() != len(group)
+    def images(self, which: Integers, table: int) -> pa.RecordBatch:
+        """Returns rows of one table with all columns of another one; those that it lacks are NULL."""
+        (source,) = np.unique(self.table[which]).tolist()
+        images = self.tables[source].batch.take(pa.array(self.place[which]))
+        schema = self.tables[table].batch.schema
+        if images.schema.equals(schema):
+            return images
+        present = set(images.schema.names)
+        columns = [
+            images.column(name) if name in present else pa.nulls(len(which), pa.string())
+            for name in schema.names
         ]
-        contents = _contents(members, [index for group in uneven for index in group], all_of)
-        return {
-            group[place]
-            for group in uneven
-            for place in find_surplus(
-                members.before[group].tolist(), [contents[index] for index in group]
-            )
-        }
-
-    def _match(self, rows: _Unpaired) -> _Unpaired:
-        """Records the pairs among rows; returns the rows without a partner."""
-        partners = find_partners(rows.before, rows.high, rows.low)
-        updates = np.flatnonzero((partners >= 0) & ~rows.before)
-        befores = partners[updates]
-        distance = np.abs(rows.row[updates] - rows.row[befores])
-        near = (rows.split[updates] == rows.split[befores]) & (distance <= JOIN_ROWS)
-        if near.any():
-            self.window = max(self.window, int(distance[near].max()))
-        u, b = updates[~near], befores[~near]
-        columns = (rows.split[u], rows.row[u], rows.split[b], rows.row[b])
-        self.strays += zip(*(column.tolist() for column in columns), strict=True)
-        return rows.take(partners < 0)
-
-    def _check_limit(self) -> None:
-        if len(self.strays) + int(self._open.before.sum()) > MAX_STRAYS:
-            raise FatalError(
-                f"more than {MAX_STRAYS:,} before images are far from their UPDATE: sort by change_seq"
-            )
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _groups(members: _Unpaired, which: Integers) -> list[list[int]]:
-    """Groups the indices of some members by their change_seq."""
-    groups: dict[tuple[int, int], list[int]] = {}
-    for index in which.tolist():
-        groups.setdefault((int(members.high[index]), int(members.low[index])), []).append(index)
-    return list(groups.values())
+def relate_rows(tables: Sequence[ChangeRows]) -> SortedRows:
+    """Sorts rows by change_seq, and relates UPDATEs and before images to their neighbours."""
+    table = np.repeat(np.arange(len(tables)), [len(rows) for rows in tables])
+    place = np.concatenate([np.arange(len(rows)) for rows in tables])
+    high, low, kinds, files, numbers = (
+        np.concatenate(columns)
+        for columns in zip(
+            *((r.high, r.low, r.operations, r.files, r.numbers) for r in tables), strict=True
+        )
+    )
+    before = kinds == ChangeOperation.BEFORE_IMAGE
+    order = np.lexsort((numbers, files, before, low, high))
+    # UPDATEs and before images of one change_seq are neighbours: first all UPDATEs, then all before images
+    halves = order[(before | (kinds == ChangeOperation.UPDATE))[order]]
+    copies: list[Integers] = []
+    doubles: list[Integers] = []
+    for island in _uneven_islands(halves, high, low, before):
+        contents = [_content(tables[table[row]], place[row]) for row in island.tolist()]
+        surplus = _find_surplus(before[island].tolist(), contents)
+        copies.append(island[surplus])
+        originals = np.delete(island, surplus)
+        # nobody knows which of several before images has the old values
+        if 2 * before[originals].sum() > len(originals):
+            doubles.append(originals)
+    ended = np.concatenate([np.zeros(0, np.int64), *copies, *doubles])
+    halves = halves[~np.isin(halves, ended)] if len(ended) else halves
+    partner = np.full(len(table), -1)
+    partner[halves] = _find_partners(halves, high, low, before)
+    is_operation = ~(before & (partner >= 0))
+    is_operation[ended] = False
+    return SortedRows(
+        tables,
+        table,
+        place,
+        before,
+        partner,
+        order[is_operation[order]],
+        np.concatenate([np.zeros(0, np.int64), *copies]),
+        doubles,
+    )
 
 
-def _contents(members: _Unpaired, which: list[int], all_of: FullRows) -> dict[int, str]:
-    """The contents of some members, by their index."""
-    by_split: dict[int, dict[int, int]] = {}
-    for index in which:
-        by_split.setdefault(int(members.split[index]), {})[int(members.row[index])] = index
-    contents: dict[int, str] = {}
-    for split, wanted in by_split.items():
-        for rows in all_of(split):
-            for row in np.flatnonzero(np.isin(rows.numbers, list(wanted))).tolist():
-                contents[wanted[int(rows.numbers[row])]] = content_of(rows, row)
-    return contents
+def _find_partners(halves: Integers, high: Integers, low: Integers, before: Flags) -> Integers:
+    """The i-th UPDATE of an island belongs to its i-th before image."""
+    if not len(halves):
+        return halves
+    starts, sizes = _islands(halves, high, low)
+    updates = np.add.reduceat((~before[halves]).astype(np.int64), starts)
+    start, size, update_count = (np.repeat(each, sizes) for each in (starts, sizes, updates))
+    offset = np.arange(len(halves)) - start
+    is_image = before[halves]
+    partner = np.where(is_image, offset - update_count, offset + update_count)
+    has_partner = np.where(is_image, partner < update_count, partner < size)
+    at = np.where(has_partner, start + partner, 0)
+    return np.where(has_partner, halves[at], -1)
+
+
+def _islands(halves: Integers, high: Integers, low: Integers) -> tuple[Integers, Integers]:
+    """Starts and sizes of the runs of rows with one change_seq."""
+    starts = np.flatnonzero(begins_run(high[halves], low[halves]))
+    return starts, np.diff(np.append(starts, len(halves)))
+
+
+def _uneven_islands(
+    halves: Integers, high: Integers, low: Integers, before: Flags
+) -> Iterator[Integers]:
+    """Yields the rows of each change_seq with UPDATEs and before images, but more of the one."""
+    if not len(halves):
+        return
+    starts, sizes = _islands(halves, high, low)
+    images = np.add.reduceat(before[halves].astype(np.int64), starts)
+    uneven = np.flatnonzero((images > 0) & (images < sizes) & (2 * images != sizes))
+    for island in uneven.tolist():
+        yield halves[starts[island] : starts[island] + sizes[island]]
+
+
+def _find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
+    """Finds the copies that no pair needs among the UPDATEs and before images of one change_seq.
+
+    >>> _find_surplus([False, True, True], ["new", "old", "old"])
+    [2]
+    """
+    images = sum(before)
+    extra = abs(len(before) - 2 * images)
+    more_images = images > len(before) - images
+    seen: set[str] = set()
+    copies = []
+    for place, content in enumerate(contents):
+        if before[place] == more_images:
+            if content in seen:
+                copies.append(place)
+            seen.add(content)
+    return copies[len(copies) - extra :] if len(copies) > extra else copies
+
+
+def _content(rows: ChangeRows, place: int) -> str:
+    """Returns the text of a whole record."""
+    return as_json(rows.batch.slice(place, 1).to_pylist()[0])

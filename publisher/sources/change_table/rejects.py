@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change import Outcome, Reason
-from publisher.sources.change_table.before_images import PairedRows
 from publisher.sources.change_table.change_seq import Integers, Ranking
+from publisher.sources.change_table.pairs import PairedRows
 from publisher.sources.change_table.rows import RAW, ChangeRows
 from publisher.sources.columns.object_names import TargetTable
 from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
 class RejectBuilder:
-    """Builds the outcomes of records of one split that do not become changes."""
+    """Builds the outcomes of records that do not become changes."""
 
     def __init__(self, place: Place, target: TargetTable, ranking: Ranking) -> None:
         self._place = place
@@ -36,21 +36,22 @@ class RejectBuilder:
             return
         at = np.array(which, np.int64)
         images = pairs.before.take(pa.array(at))
-        before = replace(rows.take(at), batch=images, numbers=pairs.numbers[at])
+        before = replace(
+            rows.take(at), batch=images, splits=pairs.splits[at], numbers=pairs.numbers[at]
+        )
         for place, row in enumerate(which):
             fault = rows.faults[row]
             detail = f"before image of record {rows.numbers[row]}: {fault.detail}"
             before.faults[place] = fault._replace(detail=detail)
-        yield self.reject_rows(before, self._place.split + pairs.splits[at])
+        yield self.reject_rows(before)
 
-    def reject_rows(self, rows: ChangeRows, splits: Integers | None = None) -> pa.RecordBatch:
-        """Rejects the rows with a fault; ``splits`` has the split of each row, by default the reader's."""
+    def reject_rows(self, rows: ChangeRows) -> pa.RecordBatch:
+        """Rejects the rows with a fault."""
         which = np.array(sorted(rows.faults), np.int64)
         faults = [rows.faults[row] for row in which.tolist()]
         return self._outcomes(
             rows,
             which,
-            splits,
             outcome=Outcome.REJECTED.value,
             reason=pa.array([str(fault.reason) for fault in faults]),
             detail=pa.array([fault.detail for fault in faults]),
@@ -73,9 +74,7 @@ class RejectBuilder:
             " waits as well, to keep the order of changes",
         )
 
-    def _outcomes(
-        self, rows: ChangeRows, which: Integers, splits: Integers | None = None, **outcome: object
-    ) -> pa.RecordBatch:
+    def _outcomes(self, rows: ChangeRows, which: Integers, **outcome: object) -> pa.RecordBatch:
         """Outcomes of some of the rows, at their positions."""
         placed, numbers = rows.placed[which], rows.numbers[which]
         high = np.where(placed, rows.high[which], numbers)
@@ -86,7 +85,7 @@ class RejectBuilder:
             rank=np.where(placed, self._ranking.ranks(high, rows.low[which]), numbers),
             high=high,
             low=np.where(placed, rows.low[which], 0),
-            split=self._place.split if splits is None else splits[which].astype(np.int32),
+            split=rows.splits[which].astype(np.int32),
             schema=self._target.schema,
             table=self._target.table,
             logged_table=self._target.child,

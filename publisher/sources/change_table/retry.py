@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from publisher.errors import FatalError, UsageError
-from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.layout import layout_of
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows, rows_of
+from publisher.sources.change_table.pairs import relate_rows
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, rows_of
 from publisher.sources.files import file_splits
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.recognise import dfm_of
@@ -85,30 +85,40 @@ def _pairs_in(path: Path, options: ChangeTableOptions, where: str) -> Iterator[t
 
 
 def find_before_images(
-    rows: Collection[int], read: Callable[[], Iterable[ChangeRows]], strangers: Collection[int]
+    rows: Collection[int], read: Sequence[Callable[[], Iterable[ChangeRows]]]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Finds the before images of UPDATEs of a split, by their numbers, with the names of columns.
+    """Finds the before images of UPDATEs of a file, by their numbers, with the names of columns.
 
-    ``read`` reads the split; ``strangers`` are rows whose partner is not in the split."""
-    wanted = {
-        position
-        for chunk in read()
-        for position, number in zip(_positions(chunk), chunk.numbers.tolist(), strict=True)
-        if number in rows
-    }
-    chunks = []
-    for chunk in read():
-        own = [
-            place
-            for place, position in enumerate(_positions(chunk))
-            if position in wanted
-            and place not in chunk.faults
-            and int(chunk.numbers[place]) not in strangers
-        ]
-        chunks.append(chunk.take(np.array(own, np.int64)))
-    for image, update in _pairs(chunks):
-        if int(update.numbers[0]) in rows:
-            yield int(update.numbers[0]), image.batch.to_pylist()[0]
+    ``read`` reads files, the first of which has the UPDATEs.  The others are read only if one of them lacks
+    its before image."""
+    updates: dict[int, tuple[int, int]] = {}
+    for chunk in read[0]():
+        own = np.flatnonzero(chunk.operations == ChangeOperation.UPDATE).tolist()
+        positions = list(_positions(chunk))
+        updates |= {
+            int(chunk.numbers[at]): positions[at] for at in own if chunk.numbers[at] in rows
+        }
+    wanted = set(updates.values())
+    halves: list[ChangeRows] = []
+    images: dict[int, dict[str, Any]] = {}
+    for file, read_file in enumerate(read):
+        for chunk in read_file():
+            own = [
+                place
+                for place, position in enumerate(_positions(chunk))
+                if position in wanted and place not in chunk.faults
+            ]
+            halves.append(
+                replace(chunk.take(np.array(own, np.int64)), files=np.full(len(own), file))
+            )
+        images = {
+            int(update.numbers[0]): image.batch.to_pylist()[0]
+            for image, update in _pairs(halves)
+            if update.files[0] == 0 and int(update.numbers[0]) in updates
+        }
+        if len(images) == len(updates):
+            break
+    yield from images.items()
 
 
 def _positions(rows: ChangeRows) -> Iterator[tuple[int, int]]:
@@ -117,14 +127,11 @@ def _positions(rows: ChangeRows) -> Iterator[tuple[int, int]]:
 
 def _pairs(chunks: Sequence[ChangeRows]) -> Iterator[tuple[ChangeRows, ChangeRows]]:
     """Yields each before image with its UPDATE."""
+    chunks = [chunk.take(np.flatnonzero(chunk.placed)) for chunk in chunks]
     if not chunks:
         return
-    rows = chunks[0]
-    for chunk in chunks[1:]:
-        rows = concat_rows(rows, chunk)
-    kinds = (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE)
-    rows = rows.take(np.flatnonzero(np.isin(rows.operations, kinds) & rows.placed))
-    is_before = rows.operations == ChangeOperation.BEFORE_IMAGE
-    partners = find_partners(is_before, rows.high, rows.low)
-    for place in np.flatnonzero(is_before & (partners >= 0)).tolist():
-        yield rows.take(np.array([place])), rows.take(partners[[place]])
+    related = relate_rows(chunks)
+    for image in np.flatnonzero(related.is_image & (related.partner >= 0)).tolist():
+        ((_, before),) = related.rows(np.array([image]))
+        ((_, update),) = related.rows(related.partner[[image]])
+        yield before, update

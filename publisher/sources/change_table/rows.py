@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.model.arrays import integers
 from publisher.model.change import Reason
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.change_seq import Flags, Integers
@@ -47,6 +48,10 @@ class ChangeRows:
     """Rows of a change table: all columns as text, by the names of the layout."""
 
     batch: pa.RecordBatch
+    files: Integers
+    """The file of each row, by its number in the input."""
+    splits: Integers
+    """The split that framed each row."""
     numbers: Integers
     """Number of each row in its file."""
     operations: Integers
@@ -65,6 +70,8 @@ class ChangeRows:
         """Some of the rows, in the order of ``which``, without their faults."""
         return ChangeRows(
             self.batch.take(pa.array(which)),
+            self.files[which],
+            self.splits[which],
             self.numbers[which],
             self.operations[which],
             self.high[which],
@@ -93,19 +100,50 @@ class ChangeRows:
         return value
 
 
-def concat_rows(first: ChangeRows, second: ChangeRows) -> ChangeRows:
-    """Concatenates rows, without their faults."""
+GROUP_COLUMNS = ("high", "low")
+"""Columns of decoded rows with the two integers of change_seq, in which all rows of a change are equal."""
+_RECORD = "record"
+
+
+def write_rows(rows: ChangeRows) -> pa.RecordBatch:
+    """Writes rows without faults as a batch; the columns of the change table are inside of one column."""
+    record = pa.StructArray.from_arrays(rows.batch.columns, names=rows.batch.schema.names)
+    columns = {
+        "file": rows.files,
+        "split": rows.splits,
+        "number": rows.numbers,
+        "operation": rows.operations,
+        "high": rows.high,
+        "low": rows.low,
+    }
+    return pa.RecordBatch.from_pydict(columns | {_RECORD: record})
+
+
+def read_rows(batch: pa.RecordBatch) -> ChangeRows:
+    """Reads what ``write_rows`` has written."""
+    record = batch.column(_RECORD)
+    names = [field.name for field in record.type]
+    file, split, number, operation, high, low = map(integers, batch.columns[:-1])
     return ChangeRows(
-        pa.concat_batches([first.batch, second.batch]),
-        np.concatenate([first.numbers, second.numbers]),
-        np.concatenate([first.operations, second.operations]),
-        np.concatenate([first.high, second.high]),
-        np.concatenate([first.low, second.low]),
-        np.concatenate([first.placed, second.placed]),
+        pa.RecordBatch.from_arrays(record.flatten(), names=names),
+        file,
+        split,
+        number,
+        operation,
+        high,
+        low,
+        np.ones(len(file), bool),
     )
 
 
-def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = None) -> ChangeRows:
+def rows_of(
+    frame: Frame,
+    layout: ChangeTableLayout,
+    form: TextForm | None = None,
+    *,
+    file: int = 0,
+    split: int = 0,
+) -> ChangeRows:
     """The rows of a frame; ``form`` converts data columns to text; by default their text stays as read.
 
     Columns of the layout that the frame lacks are left out.
@@ -124,7 +162,16 @@ def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = Non
             unreadable.append((name, readable))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     high, low, placed = change_seq.parse_column(batch.column(layout.headers["change_seq"]))
-    rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
+    rows = ChangeRows(
+        batch,
+        np.full(len(frame.rows), file),
+        np.full(len(frame.rows), split),
+        frame.rows,
+        operations_of(batch, layout.headers),
+        high,
+        low,
+        placed,
+    )
     for name, readable in unreadable:
         rows.reject(
             ~readable,

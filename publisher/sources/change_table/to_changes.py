@@ -26,13 +26,13 @@ import pyarrow as pa
 
 from publisher.model.change import EventType, Reason
 from publisher.sources.change_table import images
-from publisher.sources.change_table.before_images import ALONE, PairedRows
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
 from publisher.sources.change_table.data_columns import DataColumns
 from publisher.sources.change_table.keys import KeyReader, RowKeys
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.pairs import ALONE, PairedRows
 from publisher.sources.change_table.rejects import RejectBuilder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, header_times
 from publisher.sources.columns.key_changes import key_change_columns
@@ -85,7 +85,7 @@ class ChangeDraft:
 
 
 class ChangeTableChangeBuilder:
-    """Builds records from the operations of one split."""
+    """Builds records from the operations on one table."""
 
     reads_unmasked = False
     """True if an UPDATE without mask and before image becomes type 6."""
@@ -107,7 +107,7 @@ class ChangeTableChangeBuilder:
         self._key = key
         self._key_places = [layout.data.index(name) for name in key]
         self._is_key = np.isin(np.arange(len(layout.data)), self._key_places)
-        self._columns = columns
+        self.columns = columns
         self._keys = KeyReader(key, columns, names, place.lanes)
         self._options = options
         self._ranking = ranking
@@ -155,7 +155,7 @@ class ChangeTableChangeBuilder:
         draft.chosen[inserts & ~has_mask] = True
         self._draft_updates(draft, rows.operations == ChangeOperation.UPDATE)
         for place, name in enumerate(self._layout.data):
-            fault = self._columns.faults.get(name)
+            fault = self.columns.faults.get(name)
             if fault is not None:
                 rows.reject(draft.chosen[:, place], fault)
         return draft
@@ -367,7 +367,7 @@ class ChangeTableChangeBuilder:
         if moments is not None:
             event_times = pa.array(moments[which], mask=moments[which] < 0)
         transaction = self._layout.headers.get("transaction_id")
-        target = self._columns.target
+        target = self.columns.target
         columns |= child_columns(target.child, columns["columns"], self._layout.table)
         return batch(
             len(which),
@@ -377,7 +377,7 @@ class ChangeTableChangeBuilder:
             rank=self._ranking.ranks(rows.high[which], rows.low[which]),
             high=rows.high[which],
             low=rows.low[which],
-            split=self._place.split,
+            split=rows.splits[which].astype(np.int32),
             row=rows.numbers[which],
             schema=target.schema,
             table=target.table,

@@ -18,7 +18,7 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from tests.support.change_table_files import change_text, seq, write
 from tests.support.event_log_files import OPEN, Row
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 from tests.unit.sources.change_table.test_messages import message
 
 USR = Table(
@@ -59,8 +59,8 @@ def read_file(
     source, context = ChangeTable(options), Context(0, 5, CLASSES, classes=classes)
     records: list[Row] = []
     with prepare_here(source, [path], 1, OPEN) as prepared:
-        for number in range(len(prepared.splits)):
-            for batch in prepared.read(number, context):
+        for batches in read_prepared(prepared, context):
+            for batch in batches:
                 records += batch.to_pylist()
     tallies = [int(str(record["row"])) for record in records if record["outcome"] == TALLY]
     records = [record for record in records if record["outcome"] != TALLY]

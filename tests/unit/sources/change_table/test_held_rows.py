@@ -15,7 +15,7 @@ from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import CONTEXT, change_text, options, record, seq, write
 from tests.support.event_log_files import Row, csv_text
-from tests.support.prepare import prepare_here
+from tests.support.prepare import prepare_here, read_prepared
 
 SECOND = 1_000_000
 HELD = ("open-pair",)
@@ -53,8 +53,8 @@ class ChangeTableFolder:
             paths = [write(self._path / f"usr__ct-{self._runs}{self._suffix}", rows)]
         records, framed = [], 0
         with prepare_here(self._source, paths, 3, CONTEXT.catalogue, carry_over=kept) as prepared:
-            for number in range(len(prepared.splits)):
-                for batch in prepared.read(number, CONTEXT):
+            for batches in read_prepared(prepared, CONTEXT):
+                for batch in batches:
                     for row in batch.to_pylist():
                         if row["outcome"] == TALLY:
                             framed += row["row"]

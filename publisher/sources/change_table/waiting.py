@@ -22,10 +22,10 @@ from publisher.ledger.durable import create_private, read_versioned_file
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.facts import HeaderFacts, LoneRows
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.pairs import PairFinder
 from publisher.sources.change_table.rows import UNKNOWN, ChangeRows, rows_of
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits
@@ -36,8 +36,8 @@ _INDEX = "held.json"
 VERSION = 1
 
 
-class HeldRows:
-    """Decides which rows of a run are held, and writes them for the next run."""
+class WaitingRows:
+    """Decides which rows of a run wait, and writes them for the next run."""
 
     def __init__(self, options: ChangeTableOptions, before: Path | None, clock: int) -> None:
         """``before`` is the folder that the last run has left.
@@ -48,81 +48,73 @@ class HeldRows:
         self._seconds = options.pair_wait
         self._clock = clock
         index = _read_index(before)
-        self.expects_before, self._wait = index.expects_before, index.wait
+        self._expects_before, self._wait = index.expects_before, index.wait
         self.readings = dict(index.readings)
         """Readings of masks by the columns of files, for later files whose masks leave several readings."""
         self.files = sorted(before.glob("*.parquet")) if before is not None else []
-        """Rows that the last run has held."""
-        self._cut: str | None = None
-        self._behind: list[int] = []
-        """Numbers of the splits with rows after the cut."""
+        """The rows that waited after the last run."""
 
-    def find_cut(self, pairs: PairFinder) -> str | None:
-        """Returns the change_seq from which on rows are held; ``None`` if no row is held."""
-        if pairs.any_before or pairs.any_update:
-            self.expects_before = pairs.any_before
+    def find_cut(self, facts: Sequence[HeaderFacts]) -> str | None:
+        """Returns the change_seq from which on rows wait; ``None`` if no row waits."""
+        has_images = any(each.has_images for each in facts)
+        expects_before = self._expects_before or has_images
+        if has_images or any(each.has_updates for each in facts):
+            self._expects_before = has_images
         wait, self._wait = self._wait, None
-        if not pairs.youngest or not self._seconds:
+        youngest = max((each.youngest for each in facts if each.youngest), default=None)
+        if youngest is None or not self._seconds or not expects_before:
             return None
-        greatest = change_seq.text_of(*max(pairs.youngest.values()))
+        greatest = change_seq.text_of(*youngest)
         decided = decided_upto(wait, greatest, self._seconds, self._clock)
-        self._cut = pairs.least_lone(decided)
-        if self._cut is not None:
-            self._wait = next_wait(wait, greatest, self._cut, self._seconds, self._clock)
-            bound = change_seq.parts_of(self._cut)
-            self._behind = sorted(
-                split for split, youngest in pairs.youngest.items() if youngest >= bound
-            )
-        return self._cut
+        lone = LoneRows.find([each.lone for each in facts])
+        if decided is not None:
+            lone = lone.after(change_seq.parts_of(decided))
+        if not len(lone.high):
+            return None
+        cut = change_seq.text_of(int(lone.high[0]), int(lone.low[0]))
+        self._wait = next_wait(wait, greatest, cut, self._seconds, self._clock)
+        return cut
 
-    def _index(self) -> dict[str, object]:
-        return {
+    def write_index(self, folder: Path) -> None:
+        """Writes the facts that the next run needs."""
+        folder.mkdir(parents=True)
+        index = {
             "version": VERSION,
-            "expects_before": self.expects_before,
+            "expects_before": self._expects_before,
             "wait": None if self._wait is None else asdict(self._wait),
             "readings": [[names, *reading] for names, reading in self.readings.items()],
         }
-
-    def write(
-        self, splits: Sequence[Split[FileRange]], layouts: Sequence[ChangeTableLayout], folder: Path
-    ) -> None:
-        """Writes the held rows, and the facts that the next run needs with them."""
-        folder.mkdir(parents=True)
-        (folder / _INDEX).write_text(json.dumps(self._index()) + "\n", "utf-8")
-        if self._cut is None:
-            return
-        for number in self._behind:
-            path = folder / f"held-{number:06d}.parquet"
-            _write(
-                path, _read_held_rows(splits[number], layouts[number], self._cut), layouts[number]
-            )
+        (folder / _INDEX).write_text(json.dumps(index) + "\n", "utf-8")
 
 
 def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
     """Returns whether the rows that the last run has held have waited long enough, or wait by a clock
     that has been set back since: a run then begins their wait again.
 
-    Raises ``FatalError`` as ``HeldRows`` does.
+    Raises ``FatalError`` as ``WaitingRows`` does.
     """
     wait = _read_index(before).wait
     return wait is not None and (wait.since > clock or wait.is_over(options.pair_wait, clock))
 
 
-def are_held(rows: ChangeRows, cut: str) -> Flags:
-    """Marks the rows that are held, by their header columns alone."""
+def do_wait(rows: ChangeRows, cut: str) -> Flags:
+    """Marks the rows that wait, by their header columns alone."""
     high, low = change_seq.parts_of(cut)
     behind = (rows.high > high) | ((rows.high == high) & (rows.low >= low))
     flags: Flags = rows.placed & (rows.operations != UNKNOWN) & behind
     return flags
 
 
-def _read_held_rows(
-    split: Split[FileRange], layout: ChangeTableLayout, cut: str
-) -> Iterator[pa.RecordBatch]:
-    for frame in file_splits.frames(split, layout.reading, layout.columns()):
-        flags = are_held(rows_of(frame, layout), cut)
-        if flags.any():
-            yield frame.batch.take(pa.array(np.flatnonzero(flags)))
+def write_waiting(split: Split[FileRange], layout: ChangeTableLayout, cut: str, path: Path) -> None:
+    """Writes the rows of a split that wait, with the description of their columns."""
+
+    def waiting_rows() -> Iterator[pa.RecordBatch]:
+        for frame in file_splits.frames(split, layout.reading, layout.columns()):
+            flags = do_wait(rows_of(frame, layout), cut)
+            if flags.any():
+                yield frame.batch.take(pa.array(np.flatnonzero(flags)))
+
+    _write(path, waiting_rows(), layout)
 
 
 def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLayout) -> None:
@@ -146,7 +138,7 @@ def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLay
     dfm_of(path).write_text(json.dumps({"dataInfo": info}, ensure_ascii=False), "utf-8")
 
 
-class _HeldIndex(NamedTuple):
+class _Index(NamedTuple):
     """Facts that a run stores beside held rows."""
 
     expects_before: bool = False
@@ -155,19 +147,18 @@ class _HeldIndex(NamedTuple):
     readings: Mapping[tuple[str, ...], MaskReading] = MappingProxyType({})
 
 
-def _read_index(folder: Path | None) -> _HeldIndex:
+def _read_index(folder: Path | None) -> _Index:
     if folder is None:
-        return _HeldIndex()
+        return _Index()
     remedy = "remove its folder, which loses the records that wait for their partner"
     return (
-        read_versioned_file(folder / _INDEX, VERSION, _decode, remedy, field="version")
-        or _HeldIndex()
+        read_versioned_file(folder / _INDEX, VERSION, _decode, remedy, field="version") or _Index()
     )
 
 
-def _decode(index: dict[str, Any]) -> _HeldIndex:
+def _decode(index: dict[str, Any]) -> _Index:
     wait = index.get("wait")
-    return _HeldIndex(
+    return _Index(
         bool(index["expects_before"]),
         None if wait is None else PairWait(**wait),
         {tuple(names): MaskReading(*reading) for names, *reading in index["readings"]},

@@ -1,0 +1,67 @@
+"""Exchange by group: rows that depend on each other meet in one partition, and are related there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from publisher.engine.contract import InputSize, Packing, Rows
+from publisher.engine.local import LocalEngine
+from publisher.sources.contract import Context, PreparedSource
+from publisher.sources.grouping import (
+    PACKED_SCHEMA,
+    divide_packed,
+    pack_by_split,
+    pack_rows,
+    relate_packed,
+    unpack_records,
+)
+from publisher.sources.work import Work, relate_rows
+
+GROUPS = Packing(PACKED_SCHEMA, "partition", divide=divide_packed)
+"""How rows travel to the partition of their group."""
+_BY_SPLIT = Packing(PACKED_SCHEMA, "partition", pack=pack_by_split, unpack=unpack_records)
+_ROWS = 100_000
+_BYTES = 32 << 20
+"""Approximate rows and bytes of the input of one partition, which a task holds in memory."""
+
+
+def count_partitions(size: InputSize) -> int:
+    """Returns the number of partitions in which the rows of an input meet."""
+    return 1 + max(size.rows // _ROWS, size.bytes // _BYTES)
+
+
+def relate_groups(rows: Rows, work: Work, folder: Path) -> Rows:
+    """Relates rows that depend on each other; without such rows there is nothing to do."""
+    if not work.has_groups:
+        return rows
+    return rows.exchange(GROUPS, work.partitions, folder).apply(partial(relate_rows, work))
+
+
+def read_here(
+    prepared: PreparedSource, context: Context, folder: Path, stack: ExitStack
+) -> list[Iterable[pa.RecordBatch]]:
+    """Returns the records of each split, which this process reads; the stack removes files in ``folder``.
+
+    Only records that depend on each other are read before they are asked for."""
+    numbers = range(len(prepared.splits))
+    source = prepared.source
+    if not source.group_columns:
+        return [prepared.read(number, context) for number in numbers]
+    size = InputSize(bytes=sum(getattr(split, "size", 0) for split in prepared.splits))
+    partitions = count_partitions(size)
+
+    def decode(number: int) -> Iterator[pa.RecordBatch]:
+        rows = source.decode(prepared.splits[number], number, context)
+        return pack_rows(rows, source.group_columns, context.source, number, partitions)
+
+    def relate(_: int, packed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return relate_packed(packed, lambda _, rows: source.relate(rows, context))
+
+    rows = LocalEngine(processes=1).read(numbers, decode, "read")
+    moved = rows.exchange(GROUPS, partitions, folder).apply(relate)
+    return [part() for part in moved.exchange(_BY_SPLIT, len(numbers), folder).open(stack)]
