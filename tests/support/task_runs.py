@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,7 +24,7 @@ from publisher.planning.polls import PollOptions
 from publisher.runs.plan_lane import plan_lane
 from publisher.sources.event_log.source import event_log
 from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, unpack
-from publisher.sources.work import SourceWork, Work, read_split
+from publisher.sources.work import SourceWork, Work, read_split, relate_rows
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN
@@ -74,7 +75,10 @@ def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:
     """The pieces of all splits, in the order in which a shuffle may bring them."""
     numbers = list(range(len(work.splits())))
     (chance or random.Random(0)).shuffle(numbers)
-    pieces = [piece for number in numbers for piece in pack(read_split(work, number))]
+    splits = [read_split(work, number) for number in numbers]
+    if work.has_groups:
+        splits = [relate_rows(work, 0, chain.from_iterable(splits))]
+    pieces = [piece for records in splits for piece in pack(records)]
     return pa.Table.from_batches(pieces, PIECE_SCHEMA)
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 from itertools import permutations
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from publisher.model.change import Outcome
-from publisher.sources.change_table import pairs
-from publisher.sources.change_table.copies import find_surplus
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import change_text, options, read, record
 from tests.support.event_log_files import Row, csv_text
@@ -36,13 +33,11 @@ def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tu
 
 
 @pytest.mark.parametrize("records", [(B, B, U), (B, U, U), (B, B, B, U), (B, U, U, U)])
-@pytest.mark.parametrize("window", [1, 100_000])
 def test_identical_copies_are_duplicates_in_any_order(
-    tmp_path: Path, records: tuple[Row, ...], window: int
+    tmp_path: Path, records: tuple[Row, ...]
 ) -> None:
     for order in {tuple(map(id, p)): p for p in permutations(records)}.values():
-        with patch.object(pairs, "JOIN_ROWS", window):
-            found = meant(tmp_path, [[AROUND[0], *order, AROUND[1]]])
+        found = meant(tmp_path, [[AROUND[0], *order, AROUND[1]]])
         assert sorted(found, key=str) == [("duplicate",)] * (len(records) - 2) + [UPDATE]
 
 
@@ -70,8 +65,7 @@ def test_copies_are_found_anywhere_among_other_records(tmp_path: Path) -> None:
             ]
             rows += [*pair, chance.choice(pair)]
         chance.shuffle(rows)
-        with patch.object(pairs, "JOIN_ROWS", chance.choice([1, 9, 1000])):
-            found = meant(tmp_path, [rows[:20], rows[20:]])
+        found = meant(tmp_path, [rows[:20], rows[20:]])
         assert [one for one in found if one == ("duplicate",)] == [("duplicate",)] * 20
         assert sum(one[0] == 2 for one in found) == 20
 
@@ -92,8 +86,11 @@ def test_copies_of_a_live_table_are_duplicates(tmp_path: Path, records: str) -> 
     assert [row["reason"] for row in copies] == ["duplicate"] * (len(records) - 2)
 
 
-def test_only_copies_without_a_partner_are_left_out() -> None:
-    assert find_surplus([True, True, False], ["b", "b", "u"]) == [1]
-    assert find_surplus([True, True, True, False, False], ["b", "b", "b", "u", "u"]) == [2]
-    assert find_surplus([True, True, False], ["b", "c", "u"]) == []
-    assert find_surplus([True, False, False, False], ["b", "u", "u", "v"]) == [2]
+def test_a_third_update_with_another_value_has_no_before_image(tmp_path: Path) -> None:
+    other = U | {"fname": "other"}
+    found = meant(tmp_path, [[*AROUND, B, U, U, other]], images="full")
+    assert sorted(found, key=str) == [
+        ("duplicate",),
+        UPDATE,
+        (3, "idu=1", ("fname", "other")),
+    ]

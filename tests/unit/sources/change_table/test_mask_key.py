@@ -19,7 +19,6 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.change_table.survey import PlannedRows
 from publisher.sources.live.table_split import TableInput
 from publisher.xds.values import text_of
 from tests.support.change_table_files import record, seq, write
@@ -37,9 +36,10 @@ def deletes(tmp_path: Path, mask: str) -> Path:
 def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str, int] | None:
     options = ChangeTableOptions(header_columns=0, **changes)  # type: ignore[arg-type]
     with prepare_here(ChangeTable(options), [path], 1, catalogue) as prepared:
-        (split,) = prepared.splits
-    assert isinstance(split.payload, PlannedRows)
-    return split.payload.plan.reading
+        source = prepared.source
+    assert isinstance(source, ChangeTable)
+    (table,) = source.facts.tables
+    return table.masks.reading
 
 
 @pytest.mark.parametrize(("mask", "order"), [("000001", "msb"), ("010000", "lsb")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.errors import FatalError, UsageError
+from publisher.errors import UsageError
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq
-from publisher.sources.change_table import pairs as pairs_module
-from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.masks import (
     MaskProblem,
     MaskReading,
     bits_of,
 )
+from publisher.sources.change_table.pairs import relate_rows
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_masks import mask_of
 from tests.support.change_table_files import HEADERS, change_text, options, read, record, write
@@ -145,19 +144,31 @@ def test_invalid_positions_are_refused() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3), st.integers(0, 2)), max_size=40))
 def test_pairs_are_the_same_as_one_by_one(rows: list[tuple[bool, int, int]]) -> None:
-    """The i-th UPDATE of a sequence belongs to its i-th before image."""
-    before, high, low = (np.array([row[i] for row in rows]) for i in range(3))
-    waiting: dict[tuple[bool, int, int], list[int]] = {}
-    expected = [-1] * len(rows)
+    """The i-th UPDATE of a sequence belongs to its i-th before image; a surplus of images has no partner."""
+    before = np.array([row[0] for row in rows], bool)
+    high, low = (np.array([row[i] for row in rows], np.int64) for i in (1, 2))
+    groups: dict[tuple[int, int], tuple[list[int], list[int]]] = {}
     for at, (is_before, h, l_) in enumerate(rows):
-        others = waiting.get((not is_before, h, l_))
-        if others:
-            expected[at] = others.pop(0)
-            expected[expected[at]] = at
-        else:
-            waiting.setdefault((is_before, h, l_), []).append(at)
-    found = find_partners(before.astype(bool), high.astype(np.int64), low.astype(np.int64))
-    assert found.tolist() == expected
+        groups.setdefault((h, l_), ([], []))[is_before].append(at)
+    expected = [-1] * len(rows)
+    doubles = []
+    for updates, images in groups.values():
+        if 0 < len(updates) < len(images):
+            doubles.append(sorted([*updates, *images]))
+            continue
+        for update, image in zip(updates, images, strict=False):
+            expected[update], expected[image] = image, update
+    nothing, numbers = np.zeros(len(rows), np.int64), np.arange(len(rows))
+    contents = pa.RecordBatch.from_pydict({"content": [str(number) for number in numbers]})
+    kinds = np.where(before, ChangeOperation.BEFORE_IMAGE, ChangeOperation.UPDATE)
+    table = ChangeRows(contents, nothing, nothing, numbers, kinds, high, low, high >= 0)
+    related = relate_rows([table])
+    assert related.partner.tolist() == expected
+    assert sorted(sorted(group.tolist()) for group in related.doubles) == sorted(doubles)
+    assert not len(related.copies)
+    ends = [*related.operations.tolist(), *(row for group in doubles for row in group)]
+    ends += [at for at in range(len(rows)) if before[at] and expected[at] >= 0]
+    assert sorted(ends) == list(range(len(rows)))
 
 
 def pairs(count: int) -> list[Row]:
@@ -186,7 +197,6 @@ def pair_texts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, .
 @given(
     st.randoms(use_true_random=False),
     st.sampled_from([1, 3, 50]),
-    st.sampled_from([1, 7, 100_000]),
     st.booleans(),
 )
 def test_partners_are_found_anywhere_in_the_input(
@@ -194,7 +204,6 @@ def test_partners_are_found_anywhere_in_the_input(
     pair_texts: list[tuple[object, ...]],
     chance: random.Random,
     wanted: int,
-    window: int,
     two_files: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("pairs")
@@ -206,21 +215,9 @@ def test_partners_are_found_anywhere_in_the_input(
     files[0].write_text(csv_text(rows[:cut], names))
     if two_files:
         files[1].write_text(csv_text(rows[cut:], names))
-    with patch.object(pairs_module, "JOIN_ROWS", window):
-        found = read(files, options(), SMALL, wanted)
+    found = read(files, options(), SMALL, wanted)
     assert [change_text(one) for one in found] == pair_texts
     assert not any(one["outcome"] for one in found)
-
-
-def test_too_many_strays_are_an_error_with_advice(tmp_path: Path) -> None:
-    rows = pairs(30)
-    rows.sort(key=lambda row: row["header__change_oper"] == "B")
-    (tmp_path / "a.csv").write_text(csv_text(rows))
-    with (
-        patch.multiple(pairs_module, JOIN_ROWS=2, MAX_STRAYS=5),
-        pytest.raises(FatalError, match="more than 5 before images"),
-    ):
-        read(tmp_path / "a.csv", options(), SMALL, 8)
 
 
 @pytest.mark.parametrize("long", ["U", "B"])
@@ -237,8 +234,7 @@ def test_half_of_a_pair_that_is_too_long_leaves_the_other_half_alone(
     ]
     path = write(tmp_path / name, rows)
     short = SnapshotOptions(max_record=1_000)
-    with patch.object(pairs_module, "JOIN_ROWS", 2):
-        found = read(path, options(mask_order="msb"), short, wanted)
+    found = read(path, options(mask_order="msb"), short, wanted)
     assert sum(int(str(row["records"])) for row in found) == len(rows)
     broken = [row for row in found if row["reason"] == "broken-record"]
     assert len(broken) == 1
