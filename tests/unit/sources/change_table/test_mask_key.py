@@ -190,5 +190,5 @@ def test_a_live_table_asks_the_database_for_the_key_of_its_table(tmp_path: Path)
         Database(DatabaseOptions(url=url)) as asked,
         prepare_here(live, (), 1, catalogue_of(asked)) as prepared,
     ):
-        (split,) = prepared.splits
-        assert split.payload.reading == ("msb", 0)
+        (table,) = prepared.source.facts.tables  # type: ignore[attr-defined]
+        assert table.masks.reading == ("msb", 0)
