@@ -22,6 +22,7 @@ from sqlalchemy.sql.selectable import Select
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
 from publisher.database.text_columns import text_column
+from publisher.xds.values import text_of
 
 Ids = npt.NDArray[np.int64]
 _BATCH_BYTES = 8 << 20
@@ -34,8 +35,6 @@ class RowCheck:
     columns: tuple[str, ...]
     """Columns of a fingerprint in the spelling of the database, the record id first."""
     fingerprints_of: Callable[[list[pa.Array]], Ids]
-    text_of: Callable[[Any], str | None]
-    """Converts a value of the driver to the log's text form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,6 @@ class RowReader:
             return
         rows = connection.execute(statement).all()
         if rows:
-            text_of = self._check.text_of
             yield [
                 pa.array(map(text_of, values), pa.string()) for values in zip(*rows, strict=True)
             ]

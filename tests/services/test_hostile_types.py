@@ -18,7 +18,6 @@ from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.sources.event_log.backlog import EventLogBacklog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.xds.values import text_of
 from tests.services.databases import Place
 from tests.support.planning import answers_of
 
@@ -87,7 +86,7 @@ def test_the_trap_works(trap: DatabaseOptions) -> None:
 def test_rows_are_looked_up_without_casts_of_their_owner(trap: DatabaseOptions) -> None:
     with Database(trap) as database:
         objects = [Object(OWNER, "usr", f"idu={m}") for m in ("glad", "sad")]
-        answers = answers_of(DatabaseLookup(database, text_of), objects)
+        answers = answers_of(DatabaseLookup(database), objects)
     glad, sad = (answers[one] for one in objects)
     assert isinstance(glad, CurrentRow)
     assert isinstance(sad, CurrentRow)
@@ -102,7 +101,7 @@ def test_implicit_casts_refuse_rows_and_run_nothing(trap: DatabaseOptions, postg
     )
     with Database(trap) as database:
         one = Object(OWNER, "usr", "idu=glad")
-        answer = answers_of(DatabaseLookup(database, text_of), [one])[one]
+        answer = answers_of(DatabaseLookup(database), [one])[one]
     assert isinstance(answer, RefusedLookup)
     assert "operator is not unique" in answer.detail
 
