@@ -87,7 +87,7 @@ def copy_table(
     """
     if snapshot is not None:
         join_snapshot(connection, snapshot)
-    items = sql.SQL(", ").join(_item(relation, name) for name in relation.types)
+    items = sql.SQL(", ".join(item_sql(relation, name) for name in relation.types))
     statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
         items, _from(relation, bounds)
     )
@@ -186,19 +186,16 @@ class _CsvParser:
         return batch.rename_columns(self._names)
 
 
-def item_text(connection: Connection, relation: Relation, name: str) -> str:
-    """Returns the SQL of a column as ``copy_table`` reads it."""
-    return _item(relation, name).as_string(connection.connection.driver_connection)
+def item_sql(relation: Relation, name: str, column: str | None = None) -> str:
+    """Returns the SQL of a column in the log's form, for a COPY, which writes values as their types do.
 
-
-def _item(relation: Relation, name: str) -> sql.Composable:
-    """Returns a column in the log's form: binary values as Base64 without line breaks, booleans as words."""
-    column = sql.Identifier(name)
+    Binary values are Base64 without line breaks, booleans words.  Nothing else is cast: the casts of a
+    user-defined type may be functions of its owner, which would run with the permissions of this user.
+    """
+    column = column or sql.Identifier(name).as_string()
     if relation.casts[name] == "bytea":
-        return sql.SQL("replace(encode({}, 'base64'), E'\\n', '')").format(column)
-    if relation.casts[name] == "boolean":
-        return sql.SQL("CAST({} AS text)").format(column)
-    return column
+        return f"pg_catalog.replace(pg_catalog.encode({column}, 'base64'), E'\\n', '')"
+    return f"CAST({column} AS text)" if relation.casts[name] == "boolean" else column
 
 
 def _from(relation: Relation, bounds: Bounds) -> sql.Composed:

@@ -87,10 +87,7 @@ class RowReader:
             ]
         from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
-        return [
-            literal_column(copy.item_text(connection, self._relation, name))
-            for name in self._check.columns
-        ]
+        return [literal_column(copy.item_sql(self._relation, name)) for name in self._check.columns]
 
     def _rows(self, connection: Connection, statement: Any) -> Iterator[list[pa.Array]]:
         if self.returns_rows:

@@ -77,7 +77,7 @@ def query(dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> Que
     if dialect.name == "postgresql":
         from publisher.database.join_query import JoinQuery  # noqa: PLC0415 - needs psycopg
 
-        return JoinQuery(dialect, relation, columns)
+        return JoinQuery(relation, columns)
     return InListQuery(dialect, relation, columns)
 
 
