@@ -93,10 +93,9 @@ class RowReader:
         if self.returns_rows:
             from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
-            compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
-            statement_text = str(compiled) % ()  # in compiled text % is doubled for the driver
+            text = copy.statement_text(connection, statement)
             names = tuple(f"c{place}" for place in range(len(self._check.columns)))
-            for batch in copy.copy_statement(connection, statement_text, names, _BATCH_BYTES):
+            for batch in copy.copy_statement(connection, text, names, _BATCH_BYTES):
                 yield batch.columns
             return
         rows = connection.execute(statement).all()

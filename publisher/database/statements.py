@@ -19,7 +19,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
-    Select,
     String,
     bindparam,
     cast,
@@ -99,7 +98,8 @@ class InListQuery:
         type_ = None if self._width > 1 else types.NullType()
         listed = wanted.in_(bindparam("keys", expanding=True, type_=type_))
         # key columns also as the driver reads them, to find the key of each row
-        self._statement = select_texts(relation, dialect, map(sql_column, columns)).where(listed)
+        items = [*map(sql_column, columns), *text_columns(relation, dialect)]
+        self._statement = select(*items).select_from(sql_table_of(relation)).where(listed)
 
     def max_keys(self, wanted: int) -> int:
         """Returns the number of keys that fit into the database's maximum number of parameters.
@@ -200,16 +200,13 @@ class InListQuery:
         return connection.execute(self._statement, {"keys": values}).all()
 
 
-def select_texts(
-    relation: Relation, dialect: Dialect, others: Iterable[ColumnElement[Any]] = ()
-) -> Select[Any]:
-    """Selects the text of all columns after ``others``, without SQLAlchemy's conversions of values."""
-    texts = [
+def text_columns(relation: Relation, dialect: Dialect) -> list[ColumnElement[Any]]:
+    """Returns the text of all columns, without SQLAlchemy's conversions of values."""
+    return [
         # other names than those of columns, which conditions and the order of rows refer to
         text_column(relation, name, dialect).label(f"xds_text_{place}")
         for place, name in enumerate(relation.types)
     ]
-    return select(*others, *texts).select_from(sql_table_of(relation))
 
 
 def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:

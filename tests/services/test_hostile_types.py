@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from publisher.database.catalogue import catalogue_of, sql_table_of
 from publisher.database.connection import Database
-from publisher.database.copy import span_sql
+from publisher.database.copy import copy_table
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import Span, as_text, span_condition
+from publisher.database.ordered_ranges import Bounds, Span, as_text, span_condition
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.sources.event_log.backlog import EventLogBacklog
@@ -121,10 +121,9 @@ def test_marks_and_waiting_rows_are_read_without_casts_of_their_owner(
             )
             rows = database.run(lambda c, s=statement: c.execute(s).all())  # type: ignore[misc]
             assert len(rows) >= 1
-            words = database.run(
-                lambda c, s=span: span_sql(s, relation).as_string(c.connection.driver_connection)  # type: ignore[misc]
-            )
-            query = f"SELECT count(*) FROM {OWNER}.usr WHERE {words}"
-            assert database.run(lambda c, q=query: c.exec_driver_sql(q).scalar()) >= 1  # type: ignore[misc]
+            bounds = Bounds(None, None, None, None, span=span)
+            with database.connect() as connection:
+                (batch,) = copy_table(connection, relation, bounds, None, 1 << 20)
+            assert batch.num_rows == len(rows)
     with closing(EventLogBacklog(EventLogOptions(), trap, f"{OWNER}.log")) as backlog:
         assert backlog.count().rows == 1
