@@ -72,3 +72,14 @@ WHERE d.datname = current_database() AND n.nspname = :schema AND c.relname = :na
 SELECT s.system_identifier, d.oid
 FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d
 WHERE d.datname = current_database()
+
+-- name: channel
+-- The channel that the enabled trigger of a log notifies; a zero byte ends each argument of a trigger.
+SELECT pg_catalog.convert_from(
+    pg_catalog.substr(t.tgargs, 1, pg_catalog.length(t.tgargs) - 1),
+    pg_catalog.getdatabaseencoding())
+FROM pg_catalog.pg_trigger AS t
+JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
+JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :name
+  AND t.tgname = 'xds_notify' AND t.tgenabled IN ('O', 'A') AND t.tgnargs = 1

@@ -20,11 +20,11 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
 from publisher.database.lost_error import LostError
+from publisher.database.named_sql import catalogue_query
 from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
 from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.stop_request import StopRequest
-from publisher.triggers.model import DatabaseKind
 
 _STEP = 0.05
 """Seconds after which a waiting thread checks whether the program should stop."""
@@ -114,15 +114,16 @@ class Listener:
 
 def _find_channel(relation: Relation, connection: Connection) -> str | None:
     names = {"schema": relation.schema, "name": relation.table.name}
-    channel = connection.execute(DatabaseKind.POSTGRESQL.query("channel"), names).scalar()
+    query = catalogue_query("postgresql", "channel")
+    assert query is not None
+    channel = connection.execute(query, names).scalar()
     return None if channel is None else str(channel)
 
 
 def _listen(database: Database, channel: str) -> Connection:
     connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    connection.exec_driver_sql(
-        f"LISTEN {DatabaseKind.POSTGRESQL.quote(channel)}".replace("%", "%%")
-    )
+    name = connection.dialect.identifier_preparer.quote_identifier(channel)  # doubles %
+    connection.exec_driver_sql(f"LISTEN {name}")
     return connection
 
 

@@ -14,17 +14,6 @@ WHERE t.tgname IN ('0_xds_log', '0_xds_truncate') AND (t.tgenabled NOT IN ('O', 
         WHERE i.inhrelid = c.oid AND u.tgname = t.tgname AND u.tgfoid = t.tgfoid))
 ORDER BY 1, 2, 3
 
--- name: channel
--- The channel that the enabled trigger of a log notifies; a zero byte ends each argument of a trigger.
-SELECT pg_catalog.convert_from(
-    pg_catalog.substr(t.tgargs, 1, pg_catalog.length(t.tgargs) - 1),
-    pg_catalog.getdatabaseencoding())
-FROM pg_catalog.pg_trigger AS t
-JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
-JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = :schema AND c.relname = :name
-  AND t.tgname = 'xds_notify' AND t.tgenabled IN ('O', 'A') AND t.tgnargs = 1
-
 -- name: functions
 -- The functions of ddl with their owner: may PUBLIC execute them, is the owner an ordinary owner of the schema?
 SELECT n.nspname, p.proname, r.rolname,
