@@ -18,7 +18,7 @@ from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_chil
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import NO_DATABASE, Lookup
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
-from publisher.xds.values import ValueOptions, text_of
+from publisher.xds.values import ValueOptions
 
 
 class Closeable(Protocol):
@@ -71,7 +71,7 @@ class Resources:
         if self._database is not None:
             self._tables = catalogue_of(self._database)
             self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
-            self.lookup = DatabaseLookup(self._database, text_of)
+            self.lookup = DatabaseLookup(self._database)
 
     def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
         """Returns the catalogue for sources of a format: of classes, or of single tables.
@@ -97,7 +97,7 @@ class Resources:
         classes = self._classes_of(format_)
         if self._database is None or (classes is None and not snapshot):
             return self.lookup
-        return DatabaseLookup(self._database, text_of, classes, snapshot)
+        return DatabaseLookup(self._database, classes, snapshot)
 
     def close_at_end(self, user: C) -> C:
         """Closes something that uses these resources before they end."""

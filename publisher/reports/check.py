@@ -32,7 +32,7 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.contract import ComparingSource
 from publisher.triggers import TableRef
 from publisher.triggers.compare import compare_triggers
-from publisher.triggers.examine import can_examine, functions_of_owners, unsafe_functions
+from publisher.triggers.installed import can_examine, functions_of_owners, unsafe_functions
 from publisher.xds.document import Envelope
 
 _ENGINE_WITHOUT_SPARK = (

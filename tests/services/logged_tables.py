@@ -239,7 +239,7 @@ class Model:
         self.last = 0
         self.types: list[int] = []
         self._database = database
-        self._lookup = DatabaseLookup(database, text_of)
+        self._lookup = DatabaseLookup(database)
 
     def follow(self) -> None:
         """Applies what is new; fails on what cannot be."""
