@@ -21,9 +21,9 @@ from publisher.engine.spark.rows import read_rows
 from publisher.engine.spark.task_errors import encode_errors
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
-from publisher.runs.relate_groups import GROUPS
-from publisher.sources.work import Work, read_split, relate_rows
-from publisher.tables.change_rows import change_rows, read_changes
+from publisher.runs.relate_groups import relate_groups
+from publisher.sources.work import Work, read_split
+from publisher.tables.change_rows import change_rows
 from publisher.tables.columns import (
     CHANGES,
     OPERATION_TYPE,
@@ -39,13 +39,10 @@ _PARTS_OF_CORE = 4
 
 def changes_frame(spark: SparkSession, work: Work) -> DataFrame:
     """The records of a source; a task reads one split, or relates rows that depend on each other."""
-    count = len(work.splits())
-    if work.has_groups:
-        ship(spark)
-        rows = read_rows(spark, count, partial(read_split, work), "read changes")
-        related = rows.exchange(GROUPS, work.partitions).apply(partial(relate_rows, work))
-        return related.apply(partial(change_rows, work)).as_frame(_struct_of(CHANGES))
-    return _frame(spark, partial(read_changes, work), count, CHANGES, tasks=count)
+    ship(spark)
+    rows = read_rows(spark, len(work.splits()), partial(read_split, work), "read changes")
+    records = relate_groups(rows, work, work.shared)
+    return records.apply(partial(change_rows, work)).as_frame(_struct_of(CHANGES))
 
 
 def ledger_frame(spark: SparkSession, parts: Sequence[LedgerPart], table: RunTable) -> DataFrame:
@@ -71,10 +68,9 @@ def _frame(
     read: Callable[[int], Iterable[pa.RecordBatch]],
     count: int,
     columns: Sequence[TableColumn],
-    tasks: int | None = None,
 ) -> DataFrame:
     ship(spark)
-    limit = tasks or _PARTS_OF_CORE * spark.sparkContext.defaultParallelism
+    limit = _PARTS_OF_CORE * spark.sparkContext.defaultParallelism
     numbers = spark.range(0, count, 1, max(1, min(count, limit)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

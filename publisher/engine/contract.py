@@ -66,10 +66,10 @@ class Packing:
 class Rows(Protocol):
     """Rows on their way, in numbered partitions: at first the splits, after an exchange those it makes."""
 
-    def exchange(self, packing: Packing, partitions: int, folder: Path | None = None) -> Rows:
+    def exchange(self, packing: Packing, partitions: int, folder: Path | None = None) -> Self:
         """Moves rows to their partitions; the local engine writes many of them to files in ``folder``."""
 
-    def apply(self, task: Apply) -> Rows:
+    def apply(self, task: Apply) -> Self:
         """Replaces the rows of each partition by those that a task makes of them."""
 
     def gather(

@@ -45,7 +45,7 @@ def prepare_reading(
         prepared = reader.prepare(context)
     work = source_work(source, prepared, IdOrigin.of("", source.name))
     return Work(
-        sources=(work,),
+        sources=(replace(work, polls=None),),
         rules=rules,
         lanes=settings.run.lane_count,
         clock=microseconds(None),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -14,15 +15,16 @@ from publisher.engine.local import LocalEngine
 from publisher.sources.contract import Context, PreparedSource
 from publisher.sources.grouping import (
     PACKED_SCHEMA,
-    divide_packed,
+    divide_rows,
     pack_by_split,
     pack_rows,
-    relate_packed,
+    relate_partition,
     unpack_records,
 )
 from publisher.sources.work import Work, relate_rows
 
-GROUPS = Packing(PACKED_SCHEMA, "partition", divide=divide_packed)
+RowsOfEngine = TypeVar("RowsOfEngine", bound=Rows)
+GROUPS = Packing(PACKED_SCHEMA, "partition", divide=divide_rows)
 """How rows travel to the partition of their group."""
 _BY_SPLIT = Packing(PACKED_SCHEMA, "partition", pack=pack_by_split, unpack=unpack_records)
 _ROWS = 100_000
@@ -35,7 +37,7 @@ def count_partitions(size: InputSize) -> int:
     return 1 + max(size.rows // _ROWS, size.bytes // _BYTES)
 
 
-def relate_groups(rows: Rows, work: Work, folder: Path) -> Rows:
+def relate_groups(rows: RowsOfEngine, work: Work, folder: Path) -> RowsOfEngine:
     """Relates rows that depend on each other; without such rows there is nothing to do."""
     if not work.has_groups:
         return rows
@@ -60,7 +62,7 @@ def read_here(
         return pack_rows(rows, source.group_columns, context.source, number, partitions)
 
     def relate(_: int, packed: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return relate_packed(packed, lambda _, rows: source.relate(rows, context))
+        return relate_partition(packed, lambda _, rows: source.relate(rows, context))
 
     rows = LocalEngine(processes=1).read(numbers, decode, "read")
     moved = rows.exchange(GROUPS, partitions, folder).apply(relate)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.model.arrays import Int64Array, integers
-from publisher.model.packed_batches import gather, pack_batch, unpack_batch
+from publisher.model.packed_batches import BatchGatherer, gather, pack_batch, unpack_batch
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import AnySplit, Context, Source
 
@@ -38,28 +38,21 @@ def pack_rows(
     split: int,
     partitions: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Packs what ``Source.decode`` gives for a split: rows by their groups, records as they come."""
-    records: list[pa.RecordBatch] = []
+    """Packs the rows and records of a split: rows for the partition of their group, records for any."""
+    records = BatchGatherer(_BYTES)
     for batch in batches:
         if batch.schema.equals(RECORD_SCHEMA):
-            records.append(batch)
+            for joined in records.add(batch):
+                yield _pack(split % partitions, source, joined)
             continue
         numbers = partition_numbers([batch.column(name) for name in group_columns], partitions)
         for partition, rows in _divide(batch, numbers):
-            yield _packed(partition, source, rows)
-    for batch in gather(records, _BYTES):
-        yield _packed(split % partitions, source, batch)
+            yield _pack(partition, source, rows)
+    for joined in records.flush():
+        yield _pack(split % partitions, source, joined)
 
 
-def pack_records(
-    batches: Iterable[pa.RecordBatch], source: int, split: int, partitions: int
-) -> Iterator[pa.RecordBatch]:
-    """Packs records that depend on no other row, for any partition."""
-    for batch in gather(batches, _BYTES):
-        yield _packed(split % partitions, source, batch)
-
-
-def relate_packed(packed: Iterable[pa.RecordBatch], relate: Relate) -> Iterator[pa.RecordBatch]:
+def relate_partition(packed: Iterable[pa.RecordBatch], relate: Relate) -> Iterator[pa.RecordBatch]:
     """Yields the records of a partition: those that travelled, and those that ``relate`` makes of rows."""
     rows: dict[int, list[pa.RecordBatch]] = {}
     for batch in packed:
@@ -73,7 +66,7 @@ def relate_packed(packed: Iterable[pa.RecordBatch], relate: Relate) -> Iterator[
         yield from relate(source, rows.pop(source))
 
 
-def divide_packed(packed: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def divide_rows(packed: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields the partitions of packed rows."""
     return _divide(packed, integers(packed["partition"]))
 
@@ -82,7 +75,7 @@ def pack_by_split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     """Packs records so that those of a split meet again."""
     for batch in gather(batches, _BYTES):
         for split, records in _divide(batch, integers(batch["split"])):
-            yield _packed(split, 0, records)
+            yield _pack(split, 0, records)
 
 
 def unpack_records(packed: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -132,7 +125,7 @@ def _divide(rows: pa.RecordBatch, numbers: Int64Array) -> Iterator[tuple[int, pa
         yield int(numbers[start]), rows.slice(start, stop - start)
 
 
-def _packed(partition: int, source: int, rows: pa.RecordBatch) -> pa.RecordBatch:
+def _pack(partition: int, source: int, rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {"partition": [partition], "source": [source], "data": [pack_batch(rows)]}, PACKED_SCHEMA
     )

@@ -28,7 +28,7 @@ from publisher.sources.columns.record_batches import Place
 from publisher.sources.connected_keys import ConnectedKeys
 from publisher.sources.contract import AnySplit, Context, Source
 from publisher.sources.event_ranks import with_ids
-from publisher.sources.grouping import pack_records, pack_rows, relate_packed
+from publisher.sources.grouping import pack_rows, relate_partition
 from publisher.sources.live.table_split import TableSplit
 from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.time_ranks import with_times
@@ -116,17 +116,15 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     In a run in which rows depend on each other, packs them for ``relate_rows``."""
     source, _ = work.splits()[number]
     columns = work.sources[source].source.group_columns
-    if columns:
-        rows = read_records(work, number, is_decoded=True)
-        yield from pack_rows(rows, columns, source, number, work.partitions)
-        return
-    records = _in_lanes(work, source, read_records(work, number))
     polls = work.sources[source].polls
+    records = read_records(work, number, is_decoded=bool(columns))
+    if not columns:
+        records = _in_lanes(work, source, records)
     if polls is not None:
         with_notes = with_times if polls.future_events else with_ids
         records = with_notes(records, Place(source, number, "", work.lanes), work.shared)
     if work.has_groups:
-        records = pack_records(records, source, number, work.partitions)
+        records = pack_rows(records, columns, source, number, work.partitions)
     yield from records
 
 
@@ -134,7 +132,7 @@ def relate_rows(
     work: Work, _partition: int, packed: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Relates the rows of one partition; yields all records that met in it."""
-    return relate_packed(packed, partial(_relate_source, work))
+    return relate_partition(packed, partial(_relate_source, work))
 
 
 def _relate_source(

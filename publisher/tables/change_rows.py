@@ -1,4 +1,4 @@
-"""The records of a split as rows of the table of changes."""
+"""Records as rows of the table of changes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ import pyarrow.compute as pc
 
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.change_batches import tuples
-from publisher.sources.work import Work, mask_shown_records, read_records
+from publisher.sources.work import Work, mask_shown_records
 from publisher.tables.columns import CHANGES, TIME, schema_of
 
 CHANGE_ROWS = schema_of(CHANGES)
 _LABELS = pa.array([""] + [outcome.label for outcome in Outcome])
 """The names of outcomes by their numbers."""
-
-
-def read_changes(work: Work, number: int) -> Iterator[pa.RecordBatch]:
-    """Reads the records of split ``number`` as batches of ``CHANGE_ROWS``."""
-    return change_rows(work, number, read_records(work, number))
 
 
 def change_rows(

@@ -44,7 +44,7 @@ ReadRows = Callable[[], Iterable[ChangeRows]]
 
 @dataclass(frozen=True, slots=True)
 class MaskFacts:
-    """How the masks of a table are read."""
+    """The way in which the masks of a table are read."""
 
     reading: MaskReading | None = None
     """``None`` if the input has no masks."""
@@ -55,7 +55,7 @@ class MaskFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadTable:
+class ChangedTable:
     """A table of the input, with the facts that its records need."""
 
     layout: ChangeTableLayout
@@ -78,7 +78,7 @@ class InputFile:
 class InputFacts:
     """Facts about the whole input, which go to all tasks."""
 
-    tables: tuple[ReadTable, ...] = ()
+    tables: tuple[ChangedTable, ...] = ()
     files: tuple[InputFile, ...] = ()
     """The files in the order of the input."""
     ranking: Ranking = field(default_factory=Ranking)
@@ -86,45 +86,41 @@ class InputFacts:
     cut: str | None = None
     """The change_seq from which on rows are held: a row with this change_seq waits for its partner."""
 
-    def file_of(self, path: str) -> tuple[int, ReadTable]:
+    def file_of(self, path: str) -> tuple[int, ChangedTable]:
         """Returns the number of a file, and its table."""
         number = next(n for n, file in enumerate(self.files) if file.path == path)
         return number, self.tables[self.files[number].table]
 
 
-class LoneRows(NamedTuple):
-    """The change_seqs that have UPDATEs but no before image, or the reverse."""
+class Halves(NamedTuple):
+    """UPDATEs and before images, by their change_seq."""
 
     high: Integers
     low: Integers
     before: Flags
-    """Marks those with before images."""
 
-    @classmethod
-    def find(cls, rows: Sequence[LoneRows]) -> LoneRows:
-        """Finds them among UPDATEs and before images."""
-        high, low, before = (
-            np.concatenate([np.zeros(0, kind), *columns])
-            for columns, kind in zip(
-                zip(*rows, strict=True) if rows else ((), (), ()),
-                (np.int64, np.int64, bool),
-                strict=True,
-            )
-        )
-        if not len(high):
-            return cls(high, low, before)
-        order = np.lexsort((before, low, high))
-        high, low, before = high[order], low[order], before[order]
+    def lone(self) -> Halves:
+        """Returns the change_seqs that have UPDATEs but no before image, or the reverse, in their order."""
+        order = np.lexsort((self.before, self.low, self.high))
+        if not len(order):
+            return self
+        high, low, before = (column[order] for column in self)
         starts = np.flatnonzero(begins_run(high, low))
         ends = np.append(starts[1:], len(high)) - 1
         starts = starts[before[starts] == before[ends]]
-        return cls(high[starts], low[starts], before[starts])
+        return Halves(high[starts], low[starts], before[starts])
 
-    def after(self, bound: tuple[int, int]) -> LoneRows:
-        """Those whose change_seq is greater."""
-        high, low = bound
+    def after(self, bound: str | None) -> Halves:
+        """Returns those with a greater change_seq."""
+        high, low = parts_of(bound) if bound else (-1, 0)
         which = (self.high > high) | ((self.high == high) & (self.low > low))
-        return LoneRows(self.high[which], self.low[which], self.before[which])
+        return Halves(self.high[which], self.low[which], self.before[which])
+
+
+def join_halves(parts: Iterable[Halves]) -> Halves:
+    """Joins the UPDATEs and before images of several splits."""
+    none = Halves(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+    return Halves(*map(np.concatenate, zip(none, *parts, strict=True)))
 
 
 class HeaderFacts(NamedTuple):
@@ -139,7 +135,7 @@ class HeaderFacts(NamedTuple):
     """The greatest change_seq; ``None`` if there is none."""
     has_updates: bool
     has_images: bool
-    lone: LoneRows
+    lone: Halves
     """The young rows that may wait; older ones do not."""
 
 
@@ -150,7 +146,7 @@ def survey_headers(
     evidence = MaskEvidence()
     least, greatest = LARGEST, Ranking().least
     youngest = None
-    halves: list[LoneRows] = []
+    halves: list[Halves] = []
     has_updates = has_images = False
     for rows in chunks:
         evidence.add(_count_masks(rows, layout))
@@ -166,11 +162,9 @@ def survey_headers(
         has_images |= bool(before.any())
         has_updates |= bool((is_half & ~before).any())
         if seconds:
-            halves.append(LoneRows(high[is_half], low[is_half], before[is_half]))
-    lone = LoneRows.find(halves)
+            halves.append(Halves(high[is_half], low[is_half], before[is_half]))
     bound = None if youngest is None else earlier(text_of(*youngest), seconds)
-    if bound is not None:
-        lone = lone.after(parts_of(bound))
+    lone = join_halves(halves).after(bound).lone()
     return HeaderFacts(evidence.masks, least, greatest, youngest, has_updates, has_images, lone)
 
 
@@ -230,16 +224,6 @@ def infer_masks(
     return MaskFacts(
         reading, _key_in_masks(evidence, reading, layout.data), sure=len(remaining) == 1
     )
-
-
-def count_masks(
-    chunks: Iterable[ChangeRows], layout: ChangeTableLayout
-) -> Counter[tuple[int, str]]:
-    """Counts the masks of rows by operation and mask."""
-    evidence = MaskEvidence()
-    for rows in chunks:
-        evidence.add(_count_masks(rows, layout))
-    return evidence.masks
 
 
 def join_masks(facts: Iterable[HeaderFacts]) -> Counter[tuple[int, str]]:

@@ -38,12 +38,12 @@ from publisher.sources.change_table.extent import (
     select_rows,
 )
 from publisher.sources.change_table.facts import (
+    ChangedTable,
     InputFacts,
     InputFile,
     MaskFacts,
-    ReadTable,
-    count_masks,
     infer_masks,
+    survey_headers,
 )
 from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
 from publisher.sources.change_table.masks import MaskReading
@@ -83,7 +83,7 @@ class LiveChangeTable(ChangeTable):
     @contextmanager
     def _open_split(
         self, carry_over: CarryOver | None, catalogue: Catalogue
-    ) -> Iterator[tuple[TableSplit[RowSelection | None], ReadTable]]:
+    ) -> Iterator[tuple[TableSplit[RowSelection | None], ChangedTable]]:
         """Opens the split, which sees the table as it is now while the context is open.
 
         The split contains the rows above the mark of the last run, up to the first row that waits for its
@@ -122,7 +122,7 @@ class LiveChangeTable(ChangeTable):
                 split: TableSplit[RowSelection | None] = TableSplit(
                     whole.number, whole.snapshot, span=span, notes=notes, payload=extent.selection
                 )
-                yield split, ReadTable(layout, masks, f"table {self.table.name}")
+                yield split, ChangedTable(layout, masks, f"table {self.table.name}")
 
     def _rows_at(
         self,
@@ -220,7 +220,7 @@ class LiveChangeTable(ChangeTable):
                 for frame in islice(self._frames(database, layout, place), _SURVEYED_FRAMES):
                     yield rows_of(frame, layout)
 
-        counts = count_masks(read_first(), layout)
+        counts = survey_headers(read_first(), layout, 0).masks
         where = f"table {self.table.name}"
         masks = infer_masks(counts, layout, self.options, read_first, where, catalogue)
         if not masks.sure or masks.reading is None:

@@ -22,11 +22,11 @@ from publisher.sources.change_table.child_rows import builder_class
 from publisher.sources.change_table.data_columns import DataColumns
 from publisher.sources.change_table.decode import decode
 from publisher.sources.change_table.facts import (
+    ChangedTable,
     HeaderFacts,
     InputFacts,
     InputFile,
     MaskFacts,
-    ReadTable,
     infer_masks,
     join_masks,
     ranking_of,
@@ -40,7 +40,7 @@ from publisher.sources.change_table.relate import relate
 from publisher.sources.change_table.retry import BEFORE_IMAGE, find_before_images
 from publisher.sources.change_table.rows import GROUP_COLUMNS, ChangeRows, rows_of
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
-from publisher.sources.change_table.waiting import WaitingRows, is_wait_over, write_waiting
+from publisher.sources.change_table.waiting import OpenPairs, is_wait_over, write_waiting
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, find_records
 from publisher.sources.contract import (
@@ -62,7 +62,7 @@ ChangeTablePart = FileRange | MessageLines
 _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 
 
-class _FilePart(NamedTuple):
+class _SplitOfFile(NamedTuple):
     """A split of a file, and the layout of the file."""
 
     split: Split[FileRange]
@@ -119,7 +119,7 @@ class ChangeTable(Source):
             return PreparedSource(self, tuple(read))
         carry_over = context.carry_over or CarryOver(None, context.staged)
         options = self.options if context.carry_over else replace(self.options, pair_wait=0)
-        waiting = WaitingRows(options, carry_over.before, carry_over.clock)
+        waiting = OpenPairs(options, carry_over.before, carry_over.clock)
         parts = self._parts([*waiting.files, *files], context.wanted)
         parts = parts if context.sample is None else parts[:1]
         survey = partial(_survey, seconds=options.pair_wait)
@@ -130,7 +130,7 @@ class ChangeTable(Source):
             _write_waiting(parts, headers, facts.cut, carry_over.after)
         return PreparedSource(replace(self, facts=facts), tuple(part.split for part in parts))
 
-    def _parts(self, paths: Sequence[Path], wanted: int) -> list[_FilePart]:
+    def _parts(self, paths: Sequence[Path], wanted: int) -> list[_SplitOfFile]:
         """Divides files into splits."""
         size = max(1, sum(path.stat().st_size for path in paths))
         parts = []
@@ -138,21 +138,21 @@ class ChangeTable(Source):
             layout = layout_of(path, self.options, self.snapshot)
             share = max(1, wanted * path.stat().st_size // size)
             splits = file_splits.splits([path], layout.reading, layout.columns(), share)
-            parts += [_FilePart(split, layout) for split in splits]
+            parts += [_SplitOfFile(split, layout) for split in splits]
         return parts
 
     def _find_facts(
         self,
-        parts: Sequence[_FilePart],
+        parts: Sequence[_SplitOfFile],
         headers: Sequence[HeaderFacts],
-        waiting: WaitingRows,
+        waiting: OpenPairs,
         catalogue: Catalogue,
     ) -> InputFacts:
         """Finds the facts of the whole input from those of its splits.
 
         Files with the same columns share a reading of masks."""
         masks: dict[tuple[str, ...], MaskFacts] = {}
-        tables: dict[tuple[object, ...], ReadTable] = {}
+        tables: dict[tuple[object, ...], ChangedTable] = {}
         numbers: dict[str, int] = {}
         for split, layout in parts:
             names = layout.names
@@ -170,7 +170,7 @@ class ChangeTable(Source):
                 if (reading := masks[names].reading) is not None:
                     waiting.readings[names] = reading
             table = (names, layout.table, layout.key)
-            tables.setdefault(table, ReadTable(layout, masks[names], split.path))
+            tables.setdefault(table, ChangedTable(layout, masks[names], split.path))
             numbers.setdefault(split.path, list(tables).index(table))
         files = (InputFile(path, Path(path).name, number) for path, number in numbers.items())
         cut = waiting.find_cut(headers)
@@ -202,7 +202,7 @@ class ChangeTable(Source):
         return relate(rows, self.facts, builder_of)
 
     def create_builder(
-        self, table: ReadTable, place: Place, ctx: Context
+        self, table: ChangedTable, place: Place, ctx: Context
     ) -> ChangeTableChangeBuilder:
         """Creates the builder of changes of a table.
 
@@ -252,7 +252,7 @@ class ChangeTable(Source):
         return layout_of(Path(split.path), self.options, self.snapshot)
 
 
-def _survey(part: _FilePart, _catalogue: Catalogue, seconds: float) -> HeaderFacts:
+def _survey(part: _SplitOfFile, _catalogue: Catalogue, seconds: float) -> HeaderFacts:
     """Surveys a split in a task of its own."""
     split, layout = part
     columns = layout.columns()
@@ -266,7 +266,7 @@ def _survey(part: _FilePart, _catalogue: Catalogue, seconds: float) -> HeaderFac
     return survey_headers((rows_of(frame, layout) for frame in frames), layout, seconds)
 
 
-def _read_all(parts: Iterable[_FilePart]) -> Iterator[ChangeRows]:
+def _read_all(parts: Iterable[_SplitOfFile]) -> Iterator[ChangeRows]:
     """Reads all columns of some splits."""
     for number, (split, layout) in enumerate(parts):
         for frame in file_splits.frames(split, layout.reading, layout.columns()):
@@ -274,7 +274,7 @@ def _read_all(parts: Iterable[_FilePart]) -> Iterator[ChangeRows]:
 
 
 def _write_waiting(
-    parts: Sequence[_FilePart], headers: Sequence[HeaderFacts], cut: str | None, folder: Path
+    parts: Sequence[_SplitOfFile], headers: Sequence[HeaderFacts], cut: str | None, folder: Path
 ) -> None:
     """Writes the rows that wait from ``cut`` on, from the splits that have some."""
     if cut is None:

@@ -22,7 +22,7 @@ from publisher.ledger.durable import create_private, read_versioned_file
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.change_seq import Flags
-from publisher.sources.change_table.facts import HeaderFacts, LoneRows
+from publisher.sources.change_table.facts import HeaderFacts, join_halves
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -36,7 +36,7 @@ _INDEX = "held.json"
 VERSION = 1
 
 
-class WaitingRows:
+class OpenPairs:
     """Decides which rows of a run wait, and writes them for the next run."""
 
     def __init__(self, options: ChangeTableOptions, before: Path | None, clock: int) -> None:
@@ -66,9 +66,7 @@ class WaitingRows:
             return None
         greatest = change_seq.text_of(*youngest)
         decided = decided_upto(wait, greatest, self._seconds, self._clock)
-        lone = LoneRows.find([each.lone for each in facts])
-        if decided is not None:
-            lone = lone.after(change_seq.parts_of(decided))
+        lone = join_halves(each.lone for each in facts).after(decided).lone()
         if not len(lone.high):
             return None
         cut = change_seq.text_of(int(lone.high[0]), int(lone.low[0]))
@@ -91,7 +89,7 @@ def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -
     """Returns whether the rows that the last run has held have waited long enough, or wait by a clock
     that has been set back since: a run then begins their wait again.
 
-    Raises ``FatalError`` as ``WaitingRows`` does.
+    Raises ``FatalError`` as ``OpenPairs`` does.
     """
     wait = _read_index(before).wait
     return wait is not None and (wait.since > clock or wait.is_over(options.pair_wait, clock))
