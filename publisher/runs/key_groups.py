@@ -13,8 +13,6 @@ from publisher.runs.relate_groups import relate_groups
 from publisher.sources.connected_keys import ConnectedKeys, KeySurvey, survey_records
 from publisher.sources.work import SourceWork, Work, read_records, read_split
 
-_NAME = "find changes of keys"
-
 
 def group_keys(work: Work, engine: Engine) -> Work:
     """Returns the work with one lane for all keys of an object, of sources that publish changes of keys.
@@ -28,21 +26,17 @@ def group_keys(work: Work, engine: Engine) -> Work:
         if not (source.source.joins_keys and splits):
             sources.append(source)
             continue
+        read = read_split if source.source.group_columns else read_records
+        records = engine.read(splits, partial(read, work), "find changes of keys")
         if source.source.group_columns:
-            rows = engine.read(splits, partial(read_split, work), _NAME)
-            surveys = relate_groups(rows, work, work.shared).gather(_survey_partition)
-        else:
-            surveys = engine.map(partial(_survey, work), splits, _NAME)
+            records = relate_groups(records, work, work.shared)
+        surveys = records.gather(_survey)
         keys = _connect(work, number, surveys)
         sources.append(replace(_read_until(source, surveys), connected_keys=keys))
     return replace(work, sources=tuple(sources))
 
 
-def _survey(work: Work, split: int) -> KeySurvey:
-    return survey_records(read_records(work, split))
-
-
-def _survey_partition(_: int, records: Iterator[pa.RecordBatch]) -> KeySurvey:
+def _survey(_: int, records: Iterator[pa.RecordBatch]) -> KeySurvey:
     return survey_records(records)
 
 

@@ -13,6 +13,7 @@ A value that is removed must be known: NULL in an image without mask is no value
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,19 +21,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Reason
-from publisher.model.classes import ClassOptions
 from publisher.sources.change_table import images
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
 from publisher.sources.change_table.data_columns import DataColumns
-from publisher.sources.change_table.keys import RowKeys
+from publisher.sources.change_table.keys import RowKeys, key_of
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeOperation
 from publisher.sources.change_table.to_changes import ChangeDraft, ChangeTableChangeBuilder
-from publisher.sources.columns.object_names import Names, RecordFault, TargetTable
+from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.columns.row_images import Matrix, marked_names, marked_values
+from publisher.sources.contract import Context
 
 FORMER_PARENT_UNKNOWN = RecordFault(
     Reason.CHILD_ROW,
@@ -168,9 +169,27 @@ class ReadingChildRowChangeBuilder(ChildRowChangeBuilder):
     reads = True
 
 
-def builder_class(target: TargetTable, classes: ClassOptions) -> type[ChangeTableChangeBuilder]:
-    """Returns the class of the builder for a table: of a class, or of a child table."""
-    if target.child is None:
-        return ChangeTableChangeBuilder
-    reads = classes.child_row_events == "read"
-    return ReadingChildRowChangeBuilder if reads else ChildRowChangeBuilder
+def create_builder(
+    layout: ChangeTableLayout,
+    reading: MaskReading | None,
+    mask_key: Sequence[str],
+    place: Place,
+    ctx: Context,
+    options: ChangeTableOptions,
+    ranking: Ranking,
+) -> ChangeTableChangeBuilder:
+    """Creates the builder of changes of a table: of a class, or of a child table.
+
+    ``mask_key`` are the key columns that masks show.
+
+    Raises:
+        FatalError: The table or its key is not known.
+    """
+    names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
+    columns = DataColumns(layout, names, options, place.file)
+    key = key_of(layout, mask_key, columns.target, options, place.file)
+    builder = ChangeTableChangeBuilder
+    if columns.target.child is not None:
+        reads = ctx.classes.child_row_events == "read"
+        builder = ReadingChildRowChangeBuilder if reads else ChildRowChangeBuilder
+    return builder(place, layout, reading, key, columns, names, options, ranking)

@@ -178,13 +178,14 @@ class LiveChangeTable(ChangeTable):
         """As ``Source.decode``."""
         place = Place(ctx.source, number, self.table.name, ctx.lanes)
         options = replace(self.options, binary_text="hex")  # as _frames writes binary values
-        reader = replace(self, options=options)
         (table,) = self.facts.tables
         with Database(self.table.database) as database:
             frames = self._frames(database, table.layout, split)
             if split.payload is not None:
                 frames = select_rows(frames, split.payload, table.layout)
-            yield from decode(frames, place, table.layout, reader.create_builder(table, place, ctx))
+            yield from decode(
+                frames, place, table.layout, self.builder_of(table, place, ctx, options)
+            )
 
     def rows_at(self, position: Position) -> list[RowNow]:
         """As ``Source.rows_at``; the rows of a change_seq are one record."""

@@ -15,9 +15,8 @@ from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
 from publisher.sources.change_table.change_seq import Ranking
-from publisher.sources.change_table.child_rows import builder_class
-from publisher.sources.change_table.data_columns import DataColumns
-from publisher.sources.change_table.keys import child_fault, key_bits, key_of
+from publisher.sources.change_table.child_rows import create_builder
+from publisher.sources.change_table.keys import child_fault, key_bits
 from publisher.sources.change_table.layout import table_in_path
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.messages import ChangeMessage, MessageShape
@@ -159,7 +158,7 @@ class _MessageReader:
         self._options = options
         self._reading = reading
         self._path = path
-        self._classes = ctx.classes
+        self._ctx = ctx
         self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
         self._builders: dict[MessageShape, ChangeTableChangeBuilder] = {}
         self._table = options.source_table or _table_in_path(Path(path), options)
@@ -181,17 +180,9 @@ class _MessageReader:
             if fault is not None:
                 yield self._reject(group, fault)
                 return
-            columns = DataColumns(layout, self._names, self._options, self._path)
-            key = key_of(layout, [], columns.target, self._options, self._path)
-            builder = builder_class(columns.target, self._classes)(
-                self._place,
-                layout,
-                self._reading if shape.masked else None,
-                key,
-                columns,
-                self._names,
-                self._options,
-                Ranking(),
+            reading = self._reading if shape.masked else None
+            builder = create_builder(
+                layout, reading, (), self._place, self._ctx, self._options, Ranking()
             )
             self._builders[shape] = builder
         yield from builder.records(messages.pairs_of(group, layout, self._place.split))

@@ -18,8 +18,7 @@ import pyarrow as pa
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits
-from publisher.sources.change_table.child_rows import builder_class
-from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.child_rows import create_builder
 from publisher.sources.change_table.decode import decode
 from publisher.sources.change_table.facts import (
     ChangedTable,
@@ -32,7 +31,6 @@ from publisher.sources.change_table.facts import (
     ranking_of,
     survey_headers,
 )
-from publisher.sources.change_table.keys import key_of
 from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
 from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -41,7 +39,6 @@ from publisher.sources.change_table.retry import BEFORE_IMAGE, find_before_image
 from publisher.sources.change_table.rows import GROUP_COLUMNS, ChangeRows, rows_of
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.change_table.waiting import OpenPairs, is_wait_over, write_waiting
-from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, as_json, find_records
 from publisher.sources.contract import (
     CarryOver,
@@ -189,7 +186,7 @@ class ChangeTable(Source):
         frames = file_splits.frames(split, layout.reading, layout.columns())
         place = Place(ctx.source, number, split.path, ctx.lanes)
         file, table = self.facts.file_of(split.path)
-        builder = self.create_builder(table, place, ctx)
+        builder = self.builder_of(table, place, ctx, self.options)
         return decode(frames, place, layout, builder, file, self.facts.cut)
 
     def relate(self, rows: Sequence[pa.RecordBatch], ctx: Context) -> Iterator[pa.RecordBatch]:
@@ -197,22 +194,18 @@ class ChangeTable(Source):
 
         def builder_of(number: int) -> ChangeTableChangeBuilder:
             table = self.facts.tables[number]
-            return self.create_builder(table, Place(ctx.source, 0, table.where, ctx.lanes), ctx)
+            place = Place(ctx.source, 0, table.where, ctx.lanes)
+            return self.builder_of(table, place, ctx, self.options)
 
         return relate(rows, self.facts, builder_of)
 
-    def create_builder(
-        self, table: ChangedTable, place: Place, ctx: Context
+    def builder_of(
+        self, table: ChangedTable, place: Place, ctx: Context, options: ChangeTableOptions
     ) -> ChangeTableChangeBuilder:
-        """Creates the builder of changes of a table.
-
-        Raises ``FatalError`` if the table or its key is not known."""
-        options, layout = self.options, table.layout
-        names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
-        columns = DataColumns(layout, names, options, place.file)
-        key = key_of(layout, table.masks.key, columns.target, options, place.file)
-        return builder_class(columns.target, ctx.classes)(
-            place, layout, table.masks.reading, key, columns, names, options, self.facts.ranking
+        """Creates the builder of changes of a table, as ``create_builder``."""
+        masks = table.masks
+        return create_builder(
+            table.layout, masks.reading, masks.key, place, ctx, options, self.facts.ranking
         )
 
     def position_text(self, position: Position) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from itertools import permutations
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from publisher.model.change import Outcome
+from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import change_text, options, read, record
+from tests.support.change_table_files import change_text, options, read, record, write
 from tests.support.event_log_files import Row, csv_text
 from tests.support.live_change_tables import ColumnedTable
 
@@ -94,3 +96,23 @@ def test_a_third_update_with_another_value_has_no_before_image(tmp_path: Path) -
         UPDATE,
         (3, "idu=1", ("fname", "other")),
     ]
+
+
+def test_a_before_image_in_a_file_with_other_columns_belongs_to_its_update(tmp_path: Path) -> None:
+    names = [name for name in B if name != "c10"]
+    (tmp_path / "0.csv").write_text(csv_text([B], names))
+    (tmp_path / "1.csv").write_text(csv_text([*AROUND, U]))
+    found = read([tmp_path / "0.csv", tmp_path / "1.csv"], options(header_columns=7))
+    assert UPDATE in [change_text(one) for one in found]
+    assert [one["records"] for one in found if one["event_type"] == 2] == [2]
+
+
+def test_an_update_is_exported_with_its_before_image_from_another_file(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "0.csv", [U]), write(tmp_path / "1.csv", [B])]
+    source = ChangeTable(options())
+    splits = source.splits(paths, 1)
+    exported = json.loads(source.raw_operations(splits, 0, frozenset([2]))[2])
+    assert (exported["fname"], exported["before image"]["fname"]) == ("x", "a")
+    paths[1].unlink()
+    exported = json.loads(source.raw_operations(splits, 0, frozenset([2]))[2])
+    assert "before image" not in exported
