@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from publisher.engine.contract import InputSize, Packing, Rows
 from publisher.engine.local import LocalEngine
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, PreparedSource
 from publisher.sources.grouping import (
     PACKED_SCHEMA,
@@ -66,4 +67,11 @@ def read_here(
 
     rows = LocalEngine(processes=1).read(numbers, decode, "read")
     moved = rows.exchange(GROUPS, partitions, folder).apply(relate)
-    return [part() for part in moved.exchange(_BY_SPLIT, len(numbers), folder).open(stack)]
+    parts = moved.exchange(_BY_SPLIT, len(numbers), folder).open(stack)
+    return [_in_order(part) for part in parts]
+
+
+def _in_order(read: Callable[[], Iterable[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yields the records of a split in the order of its rows, whatever partitions they come from."""
+    records = pa.Table.from_batches(read(), RECORD_SCHEMA)
+    yield from records.sort_by([("row", "ascending"), ("ordinal", "ascending")]).to_batches()
