@@ -1,17 +1,13 @@
-"""Outcomes of the records of each split, counted in the staged records of the lanes."""
+"""Outcomes of the records of each split, from the counts of the lanes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_writer import PlannedLane
 from publisher.model.change import Outcome, Reason
 
-_COLUMNS = ["split", "outcome", "reason", "records"]
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
 """Reasons of records that end transactions."""
 
@@ -45,20 +41,16 @@ class SplitFates:
 
 
 def fates_of_splits(
-    results: Sequence[LaneResult], staging: Path, splits_of_sources: Sequence[Sequence[int]]
+    lanes: Sequence[PlannedLane], splits_of_sources: Sequence[Sequence[int]]
 ) -> Mapping[int, SplitFates]:
     """Counts the outcomes of each split.
 
     ``splits_of_sources`` has the numbers of the splits of each source."""
     fates = {split: SplitFates() for splits in splits_of_sources for split in splits}
-    for result in results:
-        path = result.folder(staging) / LaneNames(result.lane).records
-        with pq.ParquetFile(path) as file:  # read_table would take longer for a small file
-            rows = file.read(_COLUMNS)
-        counts = rows.group_by(["split", "outcome", "reason"]).aggregate([("records", "sum")])
-        for row in counts.to_pylist():
-            fates[row["split"]].add(row["outcome"], row["reason"], row["records_sum"])
-    framed = {split: records for result in results for split, records in result.tallies}
+    for lane in lanes:
+        for (_, split, outcome, reason), records in lane.splits.items():
+            fates[split].add(outcome, reason, records)
+    framed = {split: records for lane in lanes for split, records in lane.result.tallies}
     for splits in splits_of_sources:
         _add_fetched_records(splits, framed, fates)
     return fates

@@ -1,51 +1,76 @@
-"""One Parquet file of a planned lane."""
+"""The rows of one table of a lane while it is planned: in memory, or in a Parquet file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_FEW_ROWS = 1_000
-"""Rows up to which a file is compressed by Snappy: zstd would take three times as long to write it and to
-read it, because each column needs memory of its own for the compression."""
+from publisher.ledger.tables import RunTable
+
+ROWS_TO_WRITE = 1 << 14
 
 
 @dataclass(slots=True)
 class LaneTable:
-    """Writes the rows of a file; the first rows decide how the file is compressed."""
+    """Holds the rows of a table until ``spill`` begins its file, then writes them in row groups."""
 
     path: Path
-    schema: pa.Schema
-    repeating: Sequence[str]
-    """Columns with few different values."""
-    ascending: Sequence[str]
-    """Integers that are close to those of the row before, or constant: their differences take less space."""
+    table: RunTable
+    count: int = field(default=0, init=False)
+    """Number of all rows."""
+    rows_in_memory: int = field(default=0, init=False)
+    bytes_in_memory: int = field(default=0, init=False)
+    _pending: list[pa.Table] = field(default_factory=list, init=False)
     _writer: pq.ParquetWriter | None = field(default=None, init=False)
 
-    def write(self, rows: pa.Table) -> None:
-        """Writes rows as a row group."""
-        if self._writer is None:
-            self._writer = self._open("snappy" if rows.num_rows <= _FEW_ROWS else "zstd")
-        self._writer.write_table(rows)
+    def add(self, rows: pa.Table) -> None:
+        """Adds the next rows."""
+        self._pending.append(rows)
+        self.count += rows.num_rows
+        self.rows_in_memory += rows.num_rows
+        self.bytes_in_memory += rows.nbytes
+        if self._writer is not None and self.rows_in_memory >= ROWS_TO_WRITE:
+            self._writer.write_table(self._take())
 
-    def close(self) -> None:
-        """Completes the file, also if it has no rows."""
-        (self._writer or self._open("snappy")).close()
+    def replace(self, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Replaces the rows in memory, if there are any."""
+        if self._pending:
+            rows = change(self._take())
+            self.count -= rows.num_rows
+            self.add(rows)
+
+    def spill(self) -> None:
+        """Begins the file."""
+        self._writer = pq.ParquetWriter(
+            self.path,
+            self.table.schema,
+            compression="zstd",
+            use_dictionary=list(self.table.repeating),
+            column_encoding=dict.fromkeys(self.table.ascending, "DELTA_BINARY_PACKED"),
+        )
+        self.path.chmod(0o600)
+
+    def close(self) -> pa.Table | None:
+        """Completes the file; without one, returns the rows."""
+        rows = self._take()
+        if self._writer is None:
+            return rows
+        if rows.num_rows:
+            self._writer.write_table(rows)
+        self._writer.close()
+        return None
 
     def abandon(self) -> None:
         """Closes an incomplete file."""
         if self._writer is not None:
             self._writer.close()
 
-    def _open(self, compression: str) -> pq.ParquetWriter:
-        return pq.ParquetWriter(
-            self.path,
-            self.schema,
-            compression=compression,
-            use_dictionary=list(self.repeating),
-            column_encoding=dict.fromkeys(self.ascending, "DELTA_BINARY_PACKED"),
-        )
+    def _take(self) -> pa.Table:
+        rows = pa.concat_tables([self.table.schema.empty_table(), *self._pending])
+        self._pending.clear()
+        self.rows_in_memory = self.bytes_in_memory = 0
+        return rows.combine_chunks()
