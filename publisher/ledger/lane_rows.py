@@ -30,6 +30,7 @@ from publisher.ledger.tables import (
     filter_rows,
 )
 
+ROWS_AT_ONCE = 1 << 14
 _PORTION = 4 << 20
 """Bytes of documents that are read together, unless one has more."""
 Columns = Sequence[str] | None
@@ -89,7 +90,7 @@ class LaneRows:
     ) -> Iterator[pa.RecordBatch]:
         """Yields columns of a table from a row on, some thousand rows at a time."""
         if self.tables is not None:
-            yield from self.read(table, columns).slice(start).to_batches()
+            yield from self.read(table, columns).slice(start).to_batches(ROWS_AT_ONCE)
             return
         path = self.folder / table.file_of(self.lane)
         with explain_damage(path), pq.ParquetFile(path) as file:
@@ -98,7 +99,9 @@ class LaneRows:
             numbers = [number for number, end in enumerate(ends) if end > start]
             skipped = start - (ends[numbers[0]] - groups[numbers[0]]) if numbers else 0
             names = None if columns is None else list(columns)
-            for rows in file.iter_batches(row_groups=numbers, columns=names, use_threads=False):
+            for rows in file.iter_batches(
+                ROWS_AT_ONCE, row_groups=numbers, columns=names, use_threads=False
+            ):
                 if skipped < rows.num_rows:
                     yield rows.slice(skipped)
                 skipped = max(skipped - rows.num_rows, 0)

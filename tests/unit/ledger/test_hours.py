@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,17 +127,12 @@ def test_retry_finds_failed_records_in_hours(ledger: Ledger) -> None:
     finish_run(ledger, [15], refused=False)
 
     def failed_records() -> tuple[list[int], frozenset[str]]:
-        with ExitStack() as stack:
-            found = select_failed_records(
-                (
-                    RecordedRun(
-                        stack.enter_context(run.unpacked()), run.manifest, 0, refusals_of(run)
-                    )
-                    for run in read_runs(ledger, Wanted(failed=True))
-                ),
-                RetrySelection(),
-            )
-            return found.ids.tolist(), found.reasons
+        runs = read_runs(ledger, Wanted(failed=True))
+        found = select_failed_records(
+            (RecordedRun(run.with_rows(), run.manifest, 0, refusals_of(run)) for run in runs),
+            RetrySelection(),
+        )
+        return found.ids.tolist(), found.reasons
 
     before = failed_records()
     assert before == ([5, 8, 10, 15], frozenset({"event-type", "too-large"}))
