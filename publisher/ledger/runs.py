@@ -209,14 +209,15 @@ class LedgerRun:
         documents, lanes = self.documents(manifest), self.lanes(manifest)
         is_own = self.owns(documents)
         files = [] if is_own else [_move(r.part, documents / DOCUMENT_STAGING) for r in lanes]
-        if _is_small(manifest, lanes):
+        is_small = _is_small(manifest, lanes)
+        if is_small:
             lanes = [lane.load(with_texts=is_own) for lane in lanes]
         else:
             lanes = [self._place_files(lane, documents, is_own=is_own) for lane in lanes]
             files += [path for lane in lanes for path in lane.files]
             files += [lane.part for lane in lanes if is_own]
         sync([*files, *(path.parent for path in files)])
-        self._insert(manifest, lanes)
+        self._insert(manifest, lanes if is_small else None)
         for folder in (self.staging, documents / DOCUMENT_STAGING) if is_own else (self.staging,):
             shutil.rmtree(folder, ignore_errors=True)
         return replace(self, rows=[replace(lane, documents=documents) for lane in lanes])
@@ -231,16 +232,16 @@ class LedgerRun:
             _move(lane.part, documents)
         return replace(lane, folder=self.root, documents=documents)
 
-    def _insert(self, manifest: Manifest, lanes: Sequence[LaneRows]) -> None:
+    def _insert(self, manifest: Manifest, lanes: Sequence[LaneRows] | None) -> None:
+        """Writes the row of a run; ``lanes`` have the rows of a small one."""
         from publisher.ledger.key_hashes import hashes_of
         from publisher.ledger.tables import RECORDS, TABLES, pack
 
         number, records = self.number, list[Any]()
         packed: list[bytes | None] = [None] * len(TABLES)
-        tables = [lane.tables for lane in lanes if lane.tables is not None]
-        if len(tables) == len(lanes):
-            records = [of_lane[RECORDS.name] for of_lane in tables]
-            packed = [pack(table, [of_lane[table.name] for of_lane in tables]) for table in TABLES]
+        if lanes is not None:
+            records = [lane.read(RECORDS) for lane in lanes]
+            packed = [pack(table, [lane.read(table) for lane in lanes]) for table in TABLES]
             packed[0] = packed[0] or b""  # a run without records is small, too
         rejected = sum(
             count.records

@@ -161,8 +161,6 @@ class Job:
             PublisherError: See ``errors``.
         """
         with self._guard():
-            if backlog is None and self._pending.is_surely_empty():
-                return empty_report(self.settings.name)
             try:
                 backlog = self.backlog() if backlog is None else backlog
             except PublisherError:  # the run reports the problem in full, or accepts the database

@@ -59,7 +59,7 @@ def folders(ledger: Ledger) -> list[str]:
 def test_a_run_in_an_hour_has_all_its_content(ledger: Ledger) -> None:
     runs = finish_runs(ledger, 5)
     before = contents_of_all(ledger, runs)
-    for kind in ("part-00001.xds", "records", "documents", "lookups", "texts"):
+    for kind in ("of 1", "records", "documents", "lookups", "texts"):
         assert any(
             content for of in before.values() for name, content in of.items() if kind in name
         ), kind
