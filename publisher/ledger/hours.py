@@ -19,12 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.durable import make_private, sync_folder
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end
-from publisher.ledger.tables import TABLES, number_rows
+from publisher.ledger.tables import TABLES, number_rows, read_file
 from publisher.model.plain import fields_of, restore
 
 SECONDS = 3_600.0
@@ -48,7 +47,7 @@ RUN_SCHEMA = pa.schema(
     ]
 )
 """One row for each run; ``failed``: it has rejected records, or documents that a sink refused."""
-RUNS_FILE = "runs.parquet"
+RUNS = "runs"
 _TEXTS = "SELECT run, name, text FROM run_text WHERE run BETWEEN ? AND ?"
 
 
@@ -65,42 +64,13 @@ class Hour(NamedTuple):
         """The folder of the files."""
         return self.root / storage.HOURS / f"{self.first:06d}-{self.last:06d}"
 
-    def read(
-        self,
-        name: str,
-        columns: Sequence[str] | None = None,
-        condition: pc.Expression | None = None,
-    ) -> pa.Table:
-        """Reads columns of a table, or all, of the rows that fit a condition.
-
-        Raises:
-            FatalError: The file is missing or damaged.
-        """
-        path = self.folder / name
-        try:
-            return pq.read_table(
-                path,
-                columns=None if columns is None else list(columns),
-                filters=condition,
-                use_threads=False,
-                page_checksum_verification=True,
-            )
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _damage(path, str(error)) from error
-
-    def groups(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Reads columns of a table, or all, one row group after the other."""
-        path = self.folder / name
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                for number in range(file.num_row_groups):
-                    yield file.read_row_group(number, columns, use_threads=False)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _damage(path, str(error)) from error
+    def file(self, name: str) -> Path:
+        """The file of a table."""
+        return self.folder / f"{name}.parquet"
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if it is not here."""
-        rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
+        rows = read_file(self.file(RUNS), ["plan"], pc.field("run") == number)["plan"].to_pylist()
         return rows[0] if rows else None
 
     def runs(self, condition: pc.Expression | None = None) -> list[StoredRun]:
@@ -117,7 +87,7 @@ class Hour(NamedTuple):
                 row["ended"],
                 None,
             )
-            for row in self.read(RUNS_FILE, None, condition).to_pylist()
+            for row in read_file(self.file(RUNS), None, condition).to_pylist()
         ]
 
     def load(self, numbers: Sequence[int]) -> Iterator[StoredRun]:
@@ -125,7 +95,7 @@ class Hour(NamedTuple):
         if not numbers:
             return
         wanted = pc.field("run").isin(list(numbers))
-        rows = {table.name: self.read(f"{table.name}.parquet", None, wanted) for table in TABLES}
+        rows = {table.name: read_file(self.file(table.name), None, wanted) for table in TABLES}
         for run in self.runs(wanted):
             tables = {
                 name: of_runs.filter(pc.equal(of_runs["run"], run.handle.number))
@@ -224,15 +194,13 @@ class Closing:
     def _write(self, numbers: Sequence[int]) -> None:
         hour = Hour(self._root, numbers[0], numbers[-1])
         hour.folder.mkdir(parents=True, mode=0o700)
-        writers = {
-            name: _HourFile(hour.folder / name, schema) for name, schema in files_of().items()
-        }
+        writers = {name: _HourFile(hour.file(name), schema) for name, schema in files_of().items()}
         for start in range(0, len(numbers), _SLICE):
             for run, failed in self._read(numbers[start : start + _SLICE]):
                 assert run.tables is not None
                 for name, rows in run.tables.items():
-                    writers[f"{name}.parquet"].add(number_rows(rows, run.handle.number))
-                writers[RUNS_FILE].add(_run_row(run, failed=failed))
+                    writers[name].add(number_rows(rows, run.handle.number))
+                writers[RUNS].add(_run_row(run, failed=failed))
             time.sleep(_PAUSE)
         for writer in writers.values():
             writer.close()
@@ -310,7 +278,7 @@ class _HourFile:
 
 def files_of() -> Mapping[str, pa.Schema]:
     """The files of an hour with the schemas of their rows."""
-    return {RUNS_FILE: RUN_SCHEMA} | {f"{t.name}.parquet": t.numbered for t in TABLES}
+    return {RUNS: RUN_SCHEMA} | {table.name: table.numbered for table in TABLES}
 
 
 def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:
@@ -326,10 +294,3 @@ def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:
         "texts": [*run.texts.items()],
     }
     return pa.Table.from_pylist([entry], RUN_SCHEMA)
-
-
-def _damage(path: Path, problem: str) -> FatalError:
-    return FatalError(
-        f"{path} of the ledger cannot be read ({problem}): restore it from a copy; without it the runs that "
-        "it has can no longer be explained"
-    )

@@ -7,34 +7,34 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.lane_table import LaneTable
 from publisher.ledger.tables import (
     DOCUMENTS,
+    ROWS_AT_ONCE,
     TABLES,
+    Columns,
     RunTable,
     RunTables,
     by_lane,
     explain_damage,
     filter_rows,
+    read_batches,
+    read_file,
 )
 
-ROWS_AT_ONCE = 1 << 14
 _PORTION = 4 << 20
 """Bytes of documents that are read together, unless one has more."""
-Columns = Sequence[str] | None
-"""``None``: all columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,11 @@ class LaneRows:
         self, table: RunTable, columns: Columns = None, condition: pc.Expression | None = None
     ) -> pa.Table:
         """Reads columns of a table, in its order, of the rows that fit a condition."""
-        names = None if columns is None else list(columns)
-        if self.tables is not None:
-            rows = self.tables[table.name]
-            rows = rows if condition is None else filter_rows(rows, condition)
-            return rows if names is None else rows.select(names)
-        path = self.folder / table.file_of(self.lane)
-        with explain_damage(path):
-            if condition is not None:
-                return pq.read_table(path, columns=names, filters=condition, use_threads=False)
-            with pq.ParquetFile(path) as file:  # takes less time for a small file
-                return file.read(names, use_threads=False)
+        if self.tables is None:
+            return read_file(self.folder / table.file_of(self.lane), columns, condition)
+        rows = self.tables[table.name]
+        rows = rows if condition is None else filter_rows(rows, condition)
+        return rows if columns is None else rows.select(list(columns))
 
     def batches(
         self, table: RunTable, columns: Columns = None, start: int = 0
@@ -91,20 +85,8 @@ class LaneRows:
         """Yields columns of a table from a row on, some thousand rows at a time."""
         if self.tables is not None:
             yield from self.read(table, columns).slice(start).to_batches(ROWS_AT_ONCE)
-            return
-        path = self.folder / table.file_of(self.lane)
-        with explain_damage(path), pq.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-            ends = list(accumulate(groups))
-            numbers = [number for number, end in enumerate(ends) if end > start]
-            skipped = start - (ends[numbers[0]] - groups[numbers[0]]) if numbers else 0
-            names = None if columns is None else list(columns)
-            for rows in file.iter_batches(
-                ROWS_AT_ONCE, row_groups=numbers, columns=names, use_threads=False
-            ):
-                if skipped < rows.num_rows:
-                    yield rows.slice(skipped)
-                skipped = max(skipped - rows.num_rows, 0)
+        else:
+            yield from read_batches(self.folder / table.file_of(self.lane), columns, start)
 
     def lines(self, rows: pa.RecordBatch) -> list[bytes]:
         """Reads documents, given by rows with ``offset``, ``length`` and ``text``."""

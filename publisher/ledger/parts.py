@@ -17,12 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.ledger.hours import RUNS_FILE, Hour
+from publisher.ledger.hours import RUNS, Hour
 from publisher.ledger.lane_result import LaneNames
-from publisher.ledger.lane_rows import Columns, LaneRows, read_lines
+from publisher.ledger.lane_rows import LaneRows, read_lines
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, StoredRun
-from publisher.ledger.tables import DOCUMENTS, RECORDS, RunTable, filter_rows, number_rows
+from publisher.ledger.tables import (
+    DOCUMENTS,
+    RECORDS,
+    Columns,
+    RunTable,
+    filter_rows,
+    number_rows,
+    read_batches,
+    read_file,
+)
 
 _OF_RUN = ("run", "lane")
 _OF_TEXTS = ("offset", "length", "text")
@@ -122,18 +131,18 @@ class HourPart(LedgerPart):
     @cached_property
     def _numbers(self) -> np.ndarray:
         """The numbers of the runs, ascending; to read the runs would take many times as long."""
-        numbers: np.ndarray = self._hour.read(RUNS_FILE, ["run"])["run"].to_numpy()
+        numbers: np.ndarray = read_file(self._hour.file(RUNS), ["run"])["run"].to_numpy()
         return numbers
 
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
         wanted = None if columns is None else [*columns, *_OF_RUN]
-        return self._with_places(self._hour.read(f"{table.name}.parquet", wanted, condition))
+        return self._with_places(read_file(self._hour.file(table.name), wanted, condition))
 
     def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
         """See ``LedgerPart``."""
         wanted = None if columns is None else [*columns, *_OF_RUN]
-        for rows in self._hour.groups(f"{table.name}.parquet", wanted):
-            yield self._with_places(rows)
+        for batch in read_batches(self._hour.file(table.name), wanted):
+            yield self._with_places(pa.Table.from_batches([batch]))
 
     def _with_places(self, rows: pa.Table) -> pa.Table:
         """Replaces the numbers of runs by their places in ``runs``."""

@@ -11,12 +11,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyarrow import acero
 
 from publisher.errors import FatalError
@@ -26,6 +27,9 @@ from publisher.model.record_schema import RECORD_SCHEMA
 
 _LANE = pa.field("lane", pa.int32())
 _OF_RUN = [pa.field("run", pa.int64()), _LANE]
+ROWS_AT_ONCE = 1 << 14
+Columns = Sequence[str] | None
+"""``None``: all columns."""
 _HEAD = struct.Struct("<QI")
 """Size of packed rows before compression, and their CRC-32."""
 
@@ -191,6 +195,48 @@ def filter_rows(rows: pa.Table, condition: pc.Expression) -> pa.Table:
     return acero.Declaration.from_sequence([source, chosen]).to_table(use_threads=False)
 
 
+def read_file(
+    path: Path, columns: Columns = None, condition: pc.Expression | None = None
+) -> pa.Table:
+    """Reads columns of a file, of the rows that fit a condition.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
+    names = None if columns is None else list(columns)
+    with explain_damage(path):
+        if condition is not None:
+            return pq.read_table(
+                path,
+                columns=names,
+                filters=condition,
+                use_threads=False,
+                page_checksum_verification=True,
+            )
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:  # faster if it is small
+            return file.read(names, use_threads=False)
+
+
+def read_batches(path: Path, columns: Columns = None, start: int = 0) -> Iterator[pa.RecordBatch]:
+    """Reads columns of a file from a row on, some thousand rows at a time.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
+    with explain_damage(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+        ends = list(accumulate(groups))
+        numbers = [number for number, end in enumerate(ends) if end > start]
+        skipped = start - (ends[numbers[0]] - groups[numbers[0]]) if numbers else 0
+        names = None if columns is None else list(columns)
+        for rows in file.iter_batches(
+            ROWS_AT_ONCE, row_groups=numbers, columns=names, use_threads=False
+        ):
+            if skipped < rows.num_rows:
+                yield rows.slice(skipped)
+            skipped = max(skipped - rows.num_rows, 0)
+
+
 @contextmanager
 def explain_damage(path: Path) -> Iterator[None]:
     """Raises ``FatalError`` with the name of a file that cannot be read."""
@@ -198,7 +244,7 @@ def explain_damage(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
-            f"{path} of the ledger cannot be read ({error}): restore it, or publish again"
+            f"{path} of the ledger cannot be read ({error}): restore it from a copy, or publish again"
         ) from error
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, InternalError
-from publisher.ledger import lane_rows, lane_table, records
+from publisher.ledger import lane_table, records, tables
 from publisher.ledger.lane_result import Count, LaneResult
 from publisher.ledger.lane_writer import LaneSpace, LaneWriter
 from publisher.ledger.lookups import LookupAnswer, row_texts
@@ -166,7 +166,7 @@ def test_rows_are_read_from_a_row_on(
     rows: int, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane_table, "ROWS_TO_WRITE", 10)
-    monkeypatch.setattr(lane_rows, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 7)
     lane = Lane(tmp_path, rows=rows)
     changes = log(*(Event(4) for _ in range(100)))
     lane.arrive(changes)

@@ -71,7 +71,7 @@ def test_memory_does_not_grow_with_the_waiting_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("publisher.model.sorted_ids.IDS_AT_ONCE", 1 << 10)
-    monkeypatch.setattr("publisher.ledger.lane_rows.ROWS_AT_ONCE", 500)
+    monkeypatch.setattr("publisher.ledger.tables.ROWS_AT_ONCE", 500)
     peaks = []
     for count in (5_000, 40_000):
         root = tmp_path / str(count)
