@@ -23,7 +23,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.ledger.job import RUN, Ledger
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_result import part_name
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.model.change import Outcome
@@ -303,7 +303,7 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
         "clock": manifest.clock,
         "settings": manifest.settings,
         "parts": [
-            {"file": LaneNames(r.lane).part, "documents": r.documents, "bytes": r.bytes}
+            {"file": part_name(r.lane), "documents": r.documents, "bytes": r.bytes}
             for r in manifest.results
         ],
     }

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.ledger.lane_rows import cut, without_texts
-from publisher.ledger.lane_table import LaneTable
+from publisher.ledger.table_writer import TableWriter
 from publisher.ledger.tables import DOCUMENTS, OF_DOCUMENTS
 
 _BUFFER = 1 << 16
@@ -27,7 +27,7 @@ class DocumentLog:
     """Collects the documents of one lane in a table, or in a part file with the table as index."""
 
     def __init__(
-        self, table: LaneTable, part: Path, convert: Callable[[str], str] | None, *, to_sink: bool
+        self, table: TableWriter, part: Path, convert: Callable[[str], str] | None, *, to_sink: bool
     ) -> None:
         """``convert`` gives the text of a document another form; ``to_sink``: the part file is that of a
         sink, and the texts are nowhere else."""

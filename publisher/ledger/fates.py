@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from enum import Enum
 
 from publisher.ledger.lane_writer import PlannedLane
 from publisher.model.change import Outcome, Reason
 
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
-"""Reasons of records that end transactions."""
 
 
-@dataclass(slots=True)
-class SplitFates:
-    """Records of a split by outcome."""
+class Fate(Enum):
+    """What became of a record, for the file that it came from.
 
-    rejected: int = 0
-    used: int = 0
-    """Published, superseded or held."""
-    ignored: int = 0
-    markers: int = 0
-    """Ends of transactions; they do not count as an effect of a file."""
+    Used records are published, superseded or held.  Markers end transactions: they are no effect of a file."""
 
-    @property
-    def total(self) -> int:
-        """Number of records of the split."""
-        return self.rejected + self.used + self.ignored + self.markers
+    REJECTED, USED, IGNORED, MARKER = range(4)
 
-    def add(self, outcome: int, reason: str | None, records: int) -> None:
-        """Counts records with an outcome."""
-        if outcome == Outcome.REJECTED:
-            self.rejected += records
-        elif outcome != Outcome.IGNORED:
-            self.used += records
-        elif reason in _MARKERS:
-            self.markers += records
-        else:
-            self.ignored += records
+
+SplitFates = Counter[Fate]
+"""Numbers of records of a split."""
+
+
+def _fate_of(outcome: int, reason: str | None) -> Fate:
+    if outcome == Outcome.REJECTED:
+        return Fate.REJECTED
+    if outcome != Outcome.IGNORED:
+        return Fate.USED
+    return Fate.MARKER if reason in _MARKERS else Fate.IGNORED
 
 
 def fates_of_splits(
@@ -49,7 +41,7 @@ def fates_of_splits(
     fates = {split: SplitFates() for splits in splits_of_sources for split in splits}
     for lane in lanes:
         for (_, split, outcome, reason), records in lane.splits.items():
-            fates[split].add(outcome, reason, records)
+            fates[split][_fate_of(outcome, reason)] += records
     framed = {split: records for lane in lanes for split, records in lane.result.tallies}
     for splits in splits_of_sources:
         _add_fetched_records(splits, framed, fates)
@@ -64,8 +56,8 @@ def _add_fetched_records(
     An UPDATE may fetch its before image from another split, and then its own split counts both records.  The
     missing records of a split count as used if any split that fetched records has used records; otherwise
     they count as rejected."""
-    missing = {split: framed.get(split, 0) - fates[split].total for split in splits}
-    is_used = any(fates[split].used for split, records in missing.items() if records < 0)
+    missing = {split: framed.get(split, 0) - fates[split].total() for split in splits}
+    is_used = any(fates[split][Fate.USED] for split, records in missing.items() if records < 0)
     for split, records in missing.items():
         if records > 0:
-            fates[split].add(Outcome.HELD if is_used else Outcome.REJECTED, None, records)
+            fates[split][Fate.USED if is_used else Fate.REJECTED] += records

@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.ledger import storage
 from publisher.ledger.durable import make_private, sync_folder
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end
-from publisher.ledger.tables import TABLES, number_rows, read_file
+from publisher.ledger.table_writer import TableWriter
+from publisher.ledger.tables import TABLES, RunTable, number_rows, read_file
 from publisher.model.plain import fields_of, restore
 
 SECONDS = 3_600.0
@@ -33,7 +33,6 @@ _SLICE = 50
 """Runs that one transaction deletes, and that are unpacked together."""
 _PAUSE = 0.005
 """Seconds between two slices, in which a poll may commit."""
-_ROWS_OF_GROUP, _BYTES_OF_GROUP = 20_000, 1 << 24
 RUN_SCHEMA = pa.schema(
     [
         ("run", pa.int64()),
@@ -85,7 +84,6 @@ class Hour(NamedTuple):
                 dict(row["texts"]) | later.get(row["run"], {}),
                 read_end(row["outcome"]),
                 row["ended"],
-                None,
             )
             for row in read_file(self.file(RUNS), None, condition).to_pylist()
         ]
@@ -194,7 +192,9 @@ class Closing:
     def _write(self, numbers: Sequence[int]) -> None:
         hour = Hour(self._root, numbers[0], numbers[-1])
         hour.folder.mkdir(parents=True, mode=0o700)
-        writers = {name: _HourFile(hour.file(name), schema) for name, schema in files_of().items()}
+        writers = {t.name: TableWriter(hour.file(t.name), t) for t in hour_tables()}
+        for writer in writers.values():
+            writer.spill()
         for start in range(0, len(numbers), _SLICE):
             for run, failed in self._read(numbers[start : start + _SLICE]):
                 assert run.tables is not None
@@ -204,6 +204,7 @@ class Closing:
             time.sleep(_PAUSE)
         for writer in writers.values():
             writer.close()
+            make_private(writer.path)
         for folder in (hour.folder, hour.folder.parent, self._root):
             sync_folder(folder)
         bounds = storage.query(
@@ -246,39 +247,9 @@ class Closing:
             time.sleep(_PAUSE)
 
 
-class _HourFile:
-    """Writes a table of an hour in row groups of useful size; memory holds one of them."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._schema = schema
-        self._file = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
-        self._waiting: list[pa.Table] = []
-        self._rows = self._bytes = 0
-
-    def add(self, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._waiting.append(rows)
-            self._rows += rows.num_rows
-            self._bytes += rows.nbytes
-        if self._rows >= _ROWS_OF_GROUP or self._bytes >= _BYTES_OF_GROUP:
-            self._write()
-
-    def close(self) -> None:
-        """Completes the file durably."""
-        self._write()
-        self._file.close()
-        make_private(self._path)
-
-    def _write(self) -> None:
-        if self._waiting:
-            self._file.write_table(pa.concat_tables(self._waiting).combine_chunks())
-        self._waiting, self._rows, self._bytes = [], 0, 0
-
-
-def files_of() -> Mapping[str, pa.Schema]:
-    """The files of an hour with the schemas of their rows."""
-    return {RUNS: RUN_SCHEMA} | {table.name: table.numbered for table in TABLES}
+def hour_tables() -> list[RunTable]:
+    """The tables of an hour, each a file."""
+    return [RunTable(RUNS, RUN_SCHEMA), *(RunTable(t.name, t.numbered) for t in TABLES)]
 
 
 def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:

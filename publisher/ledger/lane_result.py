@@ -1,4 +1,4 @@
-"""The counts of a planned lane, and the names of its files."""
+"""The counts of a planned lane, and the name of its part file."""
 
 from __future__ import annotations
 
@@ -47,22 +47,6 @@ class LaneResult:
         return any(count.outcome == Outcome.REJECTED for count in self.counts)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneNames:
-    """Names of the files of one lane inside a directory."""
-
-    lane: int
-
-    def table(self, name: str) -> str:
-        """Rows of a table of the ledger (``RunTable``)."""
-        return f"lane-{self.lane:05d}.{name}.parquet"
-
-    @property
-    def part(self) -> str:
-        """Documents, one on each line."""
-        return f"part-{self.lane:05d}.xds"
-
-    @property
-    def objects(self) -> str:
-        """Published states of objects, only while a run is planned."""
-        return f"lane-{self.lane:05d}.objects.db"
+def part_name(lane: int) -> str:
+    """The name of the part file of a lane: documents, one on each line."""
+    return f"part-{lane:05d}.xds"

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
-from publisher.ledger.lane_table import LaneTable
+from publisher.ledger.lane_result import part_name
+from publisher.ledger.table_writer import TableWriter
 from publisher.ledger.tables import (
     DOCUMENTS,
     ROWS_AT_ONCE,
@@ -52,7 +52,7 @@ class LaneRows:
     @property
     def part(self) -> Path:
         """The part file; a lane in memory has one only in the directory of a sink."""
-        return self.documents / LaneNames(self.lane).part
+        return self.documents / part_name(self.lane)
 
     @property
     def files(self) -> list[Path]:
@@ -142,7 +142,7 @@ class LaneRows:
             rows = self.tables[table.name]
             if table == DOCUMENTS:
                 rows = without_texts(rows)
-            target = LaneTable(folder / table.file_of(self.lane), table)
+            target = TableWriter(folder / table.file_of(self.lane), table)
             target.spill()
             target.add(rows)
             target.close()

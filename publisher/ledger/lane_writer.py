@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from publisher.ledger.documents import DocumentLog
 from publisher.ledger.durable import sync
-from publisher.ledger.lane_result import Count, LaneNames, LaneResult
+from publisher.ledger.lane_result import Count, LaneResult, part_name
 from publisher.ledger.lane_rows import LaneRows
-from publisher.ledger.lane_table import LaneTable
 from publisher.ledger.lookups import LookupLog
 from publisher.ledger.records import PositionText, RecordLog, SplitCounts
+from publisher.ledger.table_writer import TableWriter
 from publisher.ledger.tables import TABLES
 from publisher.model.change import Outcome
 from publisher.model.outcomes import Outcomes
@@ -52,7 +52,7 @@ class PlannedLane(NamedTuple):
     @property
     def objects(self) -> Path:
         """The file with the published states of objects, if there are any."""
-        return self.rows.folder / LaneNames(self.rows.lane).objects
+        return _objects_of(self.rows.folder, self.rows.lane)
 
 
 class LaneWriter:
@@ -74,9 +74,9 @@ class LaneWriter:
         self._folder, self._parts = space.staging / attempt, space.documents / attempt
         if space.to_sink:
             self._parts.mkdir(parents=True)
-        self._tables = [LaneTable(self._folder / t.file_of(lane), t) for t in TABLES]
+        self._tables = [TableWriter(self._folder / t.file_of(lane), t) for t in TABLES]
         records, documents, lookups = self._tables
-        part = self._parts / LaneNames(lane).part
+        part = self._parts / part_name(lane)
         self._documents = DocumentLog(documents, part, convert, to_sink=space.to_sink)
         self._records = RecordLog(records, position_texts)
         self.lookups = LookupLog(lookups)
@@ -86,7 +86,7 @@ class LaneWriter:
     @property
     def objects(self) -> Path:
         """The file for the published states of objects."""
-        return self._folder / LaneNames(self._lane).objects
+        return _objects_of(self._folder, self._lane)
 
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
@@ -134,7 +134,9 @@ class LaneWriter:
         self.lookups.close()
         self._limit_memory()
         self._documents.close()
-        rows = self._close_tables()
+        closed = {table.table.name: table.close() for table in self._tables}
+        tables = None if self._is_spilled else closed
+        rows = LaneRows(self._lane, self._folder, self._parts, tables)
         result = LaneResult(
             lane=self._lane,
             documents=self._documents.count,
@@ -159,18 +161,15 @@ class LaneWriter:
             sync([*files, *folders, *(folder.parent for folder in folders)])
         return PlannedLane(result, rows, self._records.counts)
 
-    def _close_tables(self) -> LaneRows:
-        closed = [table.close() for table in self._tables]
-        tables = None
-        if not self._is_spilled:
-            tables = {table.name: rows for table, rows in zip(TABLES, closed, strict=True)}
-        return LaneRows(self._lane, self._folder, self._parts, tables)
-
     def abandon(self) -> None:
         """Closes the files of a failed attempt; the next start removes them from the staging folders."""
         for close in (self._documents.close, *(table.abandon for table in self._tables)):
             with suppress(OSError):  # a full disk, for example: the first error is reported
                 close()
+
+
+def _objects_of(folder: Path, lane: int) -> Path:
+    return folder / f"lane-{lane:05d}.objects.db"
 
 
 def _counts(splits: SplitCounts) -> list[Count]:

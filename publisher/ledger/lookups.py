@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.ledger.lane_table import LaneTable
+from publisher.ledger.table_writer import TableWriter
 from publisher.ledger.tables import LOOKUPS
 from publisher.model.change import Object
 from publisher.model.joined_texts import join_texts
@@ -32,7 +32,7 @@ class LookupAnswer(StrEnum):
 class LookupLog:
     """Collects the answers to the look-ups of one lane in a table."""
 
-    def __init__(self, table: LaneTable) -> None:
+    def __init__(self, table: TableWriter) -> None:
         self._table = table
         self._singles: list[tuple[object, ...]] = []
 

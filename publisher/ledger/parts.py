@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.ledger.hours import RUNS, Hour
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_result import part_name
 from publisher.ledger.lane_rows import LaneRows, read_lines
-from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import LedgerRun, StoredRun
+from publisher.ledger.runs import StoredRun
 from publisher.ledger.tables import (
     DOCUMENTS,
     RECORDS,
@@ -89,7 +88,7 @@ class LedgerPart:
             missing = [entry for entry in entries if entry["text"] is None]
             for (run, lane), places in groupby(missing, itemgetter(*_OF_RUN)):
                 listed = list(places)
-                texts = _read_texts(self._documents_of(run) / LaneNames(lane).part, listed)
+                texts = _read_texts(self._documents_of(run) / part_name(lane), listed)
                 for place, text in zip(listed, texts, strict=True):
                     place["text"] = text
             column = pa.array([entry["text"] for entry in entries], pa.string())
@@ -188,11 +187,6 @@ def parts_of(runs: Sequence[StoredRun]) -> Iterator[LedgerPart]:
 def lane_parts(run: StoredRun) -> list[LanePart]:
     """The lanes of a run, planned or committed."""
     return [LanePart(run, rows) for rows in run.handle.lanes(run.manifest)]
-
-
-def planned_run(ledger_run: LedgerRun, manifest: Manifest) -> StoredRun:
-    """A run that is planned and not committed."""
-    return StoredRun(ledger_run, manifest, {}, None, 0.0, None)
 
 
 def document_rows(records: pa.Table, documents: pa.Table) -> np.ndarray:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.ledger.lane_table import ROWS_TO_WRITE, LaneTable
+from publisher.ledger.table_writer import ROWS_TO_WRITE, TableWriter
 from publisher.ledger.tables import ARRIVAL_COLUMNS, RECORDS
 from publisher.model.change import Outcome, Position
 from publisher.model.outcomes import REASONS, Outcomes
@@ -34,7 +34,7 @@ _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
 class RecordLog:
     """Collects the records of one lane in a table; counts them by outcome."""
 
-    def __init__(self, table: LaneTable, position_texts: Sequence[PositionText]) -> None:
+    def __init__(self, table: TableWriter, position_texts: Sequence[PositionText]) -> None:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
         self._table = table

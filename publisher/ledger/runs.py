@@ -291,17 +291,17 @@ class LedgerRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A committed run as it was read from the ledger, or from the files of its hour."""
+    """A run as it was planned, or read from the ledger or the files of its hour."""
 
     handle: LedgerRun
     manifest: Manifest
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
     """Small texts of the run by their names."""
-    end: RunEnd | None
+    end: RunEnd | None = None
     """``None`` for a run that is not sent and acknowledged completely, and for a replay."""
-    ended: float
+    ended: float = 0.0
     """When it was acknowledged, in seconds since 1970-01-01 UTC; 0 if it is not."""
-    tables: RunTables | None = field(repr=False, compare=False)
+    tables: RunTables | None = field(default=None, repr=False, compare=False)
     """The rows of a small run; ``None`` if they are files."""
 
     @property

@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 from pyarrow import acero
 
 from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
 from publisher.model.document_schema import DOCUMENT_SCHEMA
 from publisher.model.record_schema import RECORD_SCHEMA
 
@@ -42,7 +41,7 @@ class RunTable:
     schema: pa.Schema
     """Without the numbers of run and lane."""
     repeating: Sequence[str] = ()
-    """Columns with few different values."""
+    """Columns with few different values; empty: any column may have them."""
     ascending: Sequence[str] = ()
     """Integers that are close to those of the row before, or constant: their differences take less space."""
 
@@ -53,7 +52,7 @@ class RunTable:
 
     def file_of(self, lane: int) -> str:
         """The file of a lane."""
-        return LaneNames(lane).table(self.name)
+        return f"lane-{lane:05d}.{self.name}.parquet"
 
 
 _OMITTED = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}

@@ -14,7 +14,7 @@ from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
-from publisher.ledger.fates import SplitFates, fates_of_splits
+from publisher.ledger.fates import Fate, SplitFates, fates_of_splits
 from publisher.ledger.file_entries import FileEntry
 from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
@@ -178,12 +178,11 @@ def _with_fates(
     if not _follows_files(request, source):
         return entry
     of_file = [fates[number] for number in splits if number in fates]
-    refused = any(fate.rejected for fate in of_file) and not any(
-        fate.used or fate.ignored for fate in of_file
-    )
+    records = sum(of_file, SplitFates())
+    refused = bool(records[Fate.REJECTED] and not records[Fate.USED] + records[Fate.IGNORED])
     refused &= work.source.stand_alone(list(splits.values()))
     refused |= entry.path in {str(path.resolve()) for path in work.refused}
-    effect = any(fate.rejected or fate.used for fate in of_file)
+    effect = bool(records[Fate.REJECTED] + records[Fate.USED])
     digest = request.settings.digest_of(source) if refused else None
     return replace(entry, effect=effect, refused=digest)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.ledger import storage
-from publisher.ledger.hours import RUN_SCHEMA, RUNS, Hour, files_of
+from publisher.ledger.hours import RUN_SCHEMA, RUNS, Hour, hour_tables
 from publisher.ledger.job import SECONDS_A_DAY, Ledger
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.tables import RECORDS, TABLES, number_rows
@@ -113,8 +113,8 @@ class _HourOfDay:
     def write(self) -> None:
         hour = Hour(self.ledger.root, self.runs[0], self.runs[-1])
         hour.folder.mkdir(parents=True, mode=0o700)
-        for name, schema in files_of().items():
-            self._write_table(hour.file(name), schema)
+        for table in hour_tables():
+            self._write_table(hour.file(table.name), table.schema)
         least, greatest = (number * self.template.records for number in (hour.first, hour.last + 1))
         with storage.transaction(self.ledger.root) as connection:
             connection.execute(

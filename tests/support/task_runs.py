@@ -15,9 +15,9 @@ from publisher.database.resources import Rules
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.lane_writer import LaneSpace, PlannedLane
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.parts import lane_parts, planned_run
+from publisher.ledger.parts import lane_parts
 from publisher.ledger.run_reader import RunReader
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
@@ -102,7 +102,7 @@ def results_of(lanes: Iterable[PlannedLane]) -> list[LaneResult]:
 def planned_reader(lanes: Sequence[PlannedLane], folder: Path) -> RunReader:
     """Reads the rows of all lanes."""
     manifest = Manifest("run", "", len(lanes), "", {}, (), tuple(results_of(lanes)), "", 0)
-    run = planned_run(LedgerRun(folder, rows=[lane.rows for lane in lanes]), manifest)
+    run = StoredRun(LedgerRun(folder, rows=[lane.rows for lane in lanes]), manifest)
     return RunReader(run, lane_parts(run))
 
 

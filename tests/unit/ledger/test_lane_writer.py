@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, InternalError
-from publisher.ledger import lane_table, records, tables
+from publisher.ledger import records, table_writer, tables
 from publisher.ledger.lane_result import Count, LaneResult
 from publisher.ledger.lane_writer import LaneSpace, LaneWriter
 from publisher.ledger.lookups import LookupAnswer, row_texts
@@ -136,7 +136,7 @@ def test_decisions_stand_in_the_order_of_arrival_whatever_the_order_they_come_in
 def test_rows_go_to_files_while_the_lane_goes_on(
     rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (lane_table, records):
+    for module in (table_writer, records):
         monkeypatch.setattr(module, "ROWS_TO_WRITE", 10)
     lane = Lane(tmp_path, rows=rows)
     changes = log(*(Event(4) for _ in range(100)))
@@ -165,7 +165,7 @@ def test_rows_go_to_files_while_the_lane_goes_on(
 def test_rows_are_read_from_a_row_on(
     rows: int, start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lane_table, "ROWS_TO_WRITE", 10)
+    monkeypatch.setattr(table_writer, "ROWS_TO_WRITE", 10)
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 7)
     lane = Lane(tmp_path, rows=rows)
     changes = log(*(Event(4) for _ in range(100)))

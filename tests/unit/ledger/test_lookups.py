@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.ledger import lookups
-from publisher.ledger.lane_table import LaneTable
 from publisher.ledger.lookups import LookupAnswer, LookupLog
+from publisher.ledger.table_writer import TableWriter
 from publisher.ledger.tables import LOOKUPS
 from publisher.model.change import Object
 
@@ -40,7 +40,7 @@ def test_rows_and_single_answers_keep_their_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_to_write: int, spills: bool
 ) -> None:
     monkeypatch.setattr(lookups, "_SINGLES", rows_to_write)
-    table = LaneTable(tmp_path / "lookups", LOOKUPS)
+    table = TableWriter(tmp_path / "lookups", LOOKUPS)
     if spills:
         table.spill()
     log = LookupLog(table)

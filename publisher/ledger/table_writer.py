@@ -1,4 +1,4 @@
-"""The rows of one table of a lane while it is planned: in memory, or in a Parquet file."""
+"""Writes the rows of one table, of a lane or of an hour: to memory, or to a Parquet file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 
 from publisher.ledger.tables import RunTable
 
-ROWS_TO_WRITE = 1 << 14
+ROWS_TO_WRITE, BYTES_TO_WRITE = 1 << 14, 1 << 24
 
 
 @dataclass(slots=True)
-class LaneTable:
+class TableWriter:
     """Holds the rows of a table until ``spill`` begins its file, then writes them in row groups."""
 
     path: Path
@@ -33,7 +33,8 @@ class LaneTable:
         self.count += rows.num_rows
         self.rows_in_memory += rows.num_rows
         self.bytes_in_memory += rows.nbytes
-        if self._writer is not None and self.rows_in_memory >= ROWS_TO_WRITE:
+        is_much = self.rows_in_memory >= ROWS_TO_WRITE or self.bytes_in_memory >= BYTES_TO_WRITE
+        if self._writer is not None and is_much:
             self._writer.write_table(self._take())
 
     def replace(self, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -49,8 +50,9 @@ class LaneTable:
             self.path,
             self.table.schema,
             compression="zstd",
-            use_dictionary=list(self.table.repeating),
-            column_encoding=dict.fromkeys(self.table.ascending, "DELTA_BINARY_PACKED"),
+            use_dictionary=list(self.table.repeating) or True,
+            column_encoding=dict.fromkeys(self.table.ascending, "DELTA_BINARY_PACKED") or None,
+            write_page_checksum=True,
         )
         self.path.chmod(0o600)
 
