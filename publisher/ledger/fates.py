@@ -12,24 +12,24 @@ from publisher.model.change import Outcome, Reason
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
 
 
-class Fate(Enum):
-    """What became of a record, for the file that it came from.
+class RecordUse(Enum):
+    """The result of a record for the file that it came from.
 
-    Used records are published, superseded or held.  Markers end transactions: they are no effect of a file."""
+    Used records are published, superseded or held.  Markers end transactions, and have no effect."""
 
     REJECTED, USED, IGNORED, MARKER = range(4)
 
 
-SplitFates = Counter[Fate]
+SplitFates = Counter[RecordUse]
 """Numbers of records of a split."""
 
 
-def _fate_of(outcome: int, reason: str | None) -> Fate:
+def _fate_of(outcome: int, reason: str | None) -> RecordUse:
     if outcome == Outcome.REJECTED:
-        return Fate.REJECTED
+        return RecordUse.REJECTED
     if outcome != Outcome.IGNORED:
-        return Fate.USED
-    return Fate.MARKER if reason in _MARKERS else Fate.IGNORED
+        return RecordUse.USED
+    return RecordUse.MARKER if reason in _MARKERS else RecordUse.IGNORED
 
 
 def fates_of_splits(
@@ -57,7 +57,7 @@ def _add_fetched_records(
     missing records of a split count as used if any split that fetched records has used records; otherwise
     they count as rejected."""
     missing = {split: framed.get(split, 0) - fates[split].total() for split in splits}
-    is_used = any(fates[split][Fate.USED] for split, records in missing.items() if records < 0)
+    is_used = any(fates[split][RecordUse.USED] for split, records in missing.items() if records < 0)
     for split, records in missing.items():
         if records > 0:
-            fates[split][Fate.USED if is_used else Fate.REJECTED] += records
+            fates[split][RecordUse.USED if is_used else RecordUse.REJECTED] += records

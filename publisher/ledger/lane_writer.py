@@ -26,7 +26,7 @@ from publisher.model.outcomes import Outcomes
 
 @dataclass(frozen=True, slots=True)
 class LaneSpace:
-    """Where the tasks of a run put the rows of its lanes."""
+    """The places in which the tasks of a run put the rows of its lanes."""
 
     staging: Path
     """Folder for the ledger's files; each attempt of a task makes one of its own there."""

@@ -14,7 +14,7 @@ from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
-from publisher.ledger.fates import Fate, SplitFates, fates_of_splits
+from publisher.ledger.fates import RecordUse, SplitFates, fates_of_splits
 from publisher.ledger.file_entries import FileEntry
 from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
@@ -179,10 +179,12 @@ def _with_fates(
         return entry
     of_file = [fates[number] for number in splits if number in fates]
     records = sum(of_file, SplitFates())
-    refused = bool(records[Fate.REJECTED] and not records[Fate.USED] + records[Fate.IGNORED])
+    refused = bool(
+        records[RecordUse.REJECTED] and not records[RecordUse.USED] + records[RecordUse.IGNORED]
+    )
     refused &= work.source.stand_alone(list(splits.values()))
     refused |= entry.path in {str(path.resolve()) for path in work.refused}
-    effect = bool(records[Fate.REJECTED] + records[Fate.USED])
+    effect = bool(records[RecordUse.REJECTED] + records[RecordUse.USED])
     digest = request.settings.digest_of(source) if refused else None
     return replace(entry, effect=effect, refused=digest)
 
