@@ -88,11 +88,6 @@ class Work:
     planned."""
     states: StatesBefore | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
-    in_place: bool = False
-    """True if tasks may write the files of lanes to their places: each task runs once, and nobody else sees
-    the files there."""
-    syncs: bool = False
-    """True if tasks must make their files durable, because they may run on other machines than the commit."""
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
