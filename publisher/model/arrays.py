@@ -68,6 +68,19 @@ def first_rows(numbers: Int64Array) -> Int64Array:
     return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
 
 
+def row_of_each(numbers: Int64Array, count: int) -> Int64Array:
+    """The first row of each of ``count`` numbers; -1 for a number without a row.
+
+    >>> row_of_each(np.array([2, 0, 2]), 4).tolist()
+    [1, -1, 0, -1]
+    """
+    rows = np.full(count, -1)
+    rows[numbers[::-1]] = np.arange(len(numbers))[
+        ::-1
+    ]  # of several rows the last assignment counts
+    return rows
+
+
 def order_by(*columns: npt.NDArray[np.generic]) -> Int64Array:
     """The rows in the order of several columns, the first column first; equal rows keep their order.
 

@@ -19,11 +19,14 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import FormatOptions
 from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.class_files import file_inputs, group_classes
-from publisher.sources.triggerless.compare import ComparisonRules
-from publisher.sources.triggerless.comparison import Comparison, TableWork
+from publisher.sources.triggerless.comparison import (
+    Comparison,
+    ComparisonContext,
+    TableInput,
+    TableWork,
+)
 from publisher.sources.triggerless.live_tables import live_inputs
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
 from publisher.verify.associations import AssociationTable
 from publisher.verify.compare_table import ComparedTable
 from publisher.xds.values import text_of
@@ -248,7 +251,7 @@ def _quote(name: str) -> str:
 
 def _work(table: TableInput) -> TableWork:
     tables = tuple(replace(part, before=()) for part in table.tables)
-    return TableWork(tables, None, 1, ComparisonRules(), 1)
+    return TableWork(replace(table, tables=tables))
 
 
 def _compare_table(source: TableSource, table: TableInput) -> ComparedTable:

@@ -11,11 +11,10 @@ from publisher.model.catalogue import Catalogue
 from publisher.sources.files import file_splits
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.carry_over import identity_of
 from publisher.sources.triggerless.class_shape import child_tables, parent_of, with_children
-from publisher.sources.triggerless.comparison import ReadTable
+from publisher.sources.triggerless.comparison import ComparisonContext, ReadTable, TableInput
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
+from publisher.sources.triggerless.state import identity_of
 from publisher.sources.triggerless.table_shape import TableShape, is_name_of, shape_of
 
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
@@ -78,10 +77,9 @@ def file_inputs(
         )
         inputs.append(
             TableInput(
-                name,
                 tables,
                 sum(_text_bytes(paths) for _, paths in parts),
-                identity=tuple(identity_of(files.own)),
+                files=tuple(identity_of(files.own)),
                 child_files={part: identity_of(paths) for part, paths in parts[1:]},
             )
         )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Outcome, Reason
+from publisher.model.packed_batches import concat
 from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.record_batches import as_json, batch_of
 from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
@@ -59,6 +60,31 @@ class TableRows:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    @classmethod
+    def concat(cls, parts: Sequence[TableRows]) -> TableRows:
+        """Joins rows in their order."""
+        columns = zip(*(part.values for part in parts), strict=True)
+        return cls(
+            np.concatenate([part.hashes for part in parts]),
+            pa.concat_arrays([part.keys for part in parts]),
+            [pa.concat_arrays(column) for column in columns],
+        )
+
+    @classmethod
+    def of_batches(cls, batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
+        """Restores the rows of ``to_batch``."""
+        if not batches:
+            empty = pa.array([], pa.string())
+            return cls(np.zeros(0, np.uint64), empty, [empty] * columns)
+        rows = concat(batches)
+        return cls(rows["hash"].to_numpy(), rows["key"], rows.columns[2 : 2 + columns])
+
+    def to_batch(self) -> pa.RecordBatch:
+        """Returns the rows as a batch."""
+        names = ["hash", "key", *map(str, range(len(self.values)))]
+        columns = [pa.array(self.hashes), self.keys, *self.values]
+        return pa.RecordBatch.from_arrays(columns, names=names)
 
     def take(self, places: Places) -> TableRows:
         """The rows at these places."""

@@ -20,14 +20,14 @@ from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of
 from publisher.sources.live.table_split import TableSplit
 from publisher.sources.triggerless.class_shape import child_tables, with_children
-from publisher.sources.triggerless.comparison import ReadTable, RowCondition
-from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.plan_comparison import (
+from publisher.sources.triggerless.comparison import (
     ComparisonContext,
+    ReadTable,
+    RowCondition,
     TableInput,
-    check_table_origin,
-    row_condition,
 )
+from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.plan_comparison import check_table_origin, row_condition
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
 
 _SAMPLE_BYTES = 1 << 16
@@ -66,7 +66,7 @@ def live_inputs(
             for part, parts, table in zip((shape, *shape.children), splits, live, strict=True)
         )
         children = {child.source_name: () for child in shape.children}
-        inputs.append(TableInput(name, tables, size, child_files=children, origin=origin))
+        inputs.append(TableInput(tables, size, child_files=children, origin=origin))
     return inputs
 
 

@@ -45,12 +45,8 @@ from publisher.sources.live.table_split import TableSplit
 from publisher.sources.migration import Migration
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.carry_over import (
-    TriggerlessState,
-    identity_of,
-    remove_replaced_rows,
-)
 from publisher.sources.triggerless.class_files import file_inputs, group_classes
+from publisher.sources.triggerless.comparison import ComparisonContext, TableInput
 from publisher.sources.triggerless.live_tables import (
     live_inputs,
     live_shapes,
@@ -58,15 +54,15 @@ from publisher.sources.triggerless.live_tables import (
 )
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.pending_tables import choose_tables, comparison_notes
-from publisher.sources.triggerless.plan_comparison import (
-    ComparisonContext,
-    TableInput,
-    comparison_of,
-    finish_comparison,
-)
+from publisher.sources.triggerless.plan_comparison import comparison_of, finish_comparison
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.sources.triggerless.state import (
+    TriggerlessState,
+    identity_of,
+    keep_unpublished,
+    remove_replaced_rows,
+)
 from publisher.sources.triggerless.tasks import run_comparison
-from publisher.sources.triggerless.unpublished import keep_unpublished
 from publisher.xds.values import text_of
 
 _ROWS = 8192

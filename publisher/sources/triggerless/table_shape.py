@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
-from publisher.model.change import Reason
 from publisher.model.keys import (
     IdentifierCase,
     KeyProblem,
     canonical,
-    decimal_text,
-    integer_text,
     parse,
 )
 from publisher.model.names import equal_in_any_case, find_name
-from publisher.sources.columns.base64_columns import column_texts
-from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Names, RecordFault, TargetTable, split_name
-from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import TriggerlessOptions
-
-Mask = npt.NDArray[np.bool_]
-
-_CANONICAL = {
-    ColumnKind.INT: r"^(?:0|-?[1-9][0-9]*)$",
-    ColumnKind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
-}
-_NUMBERS: dict[ColumnKind, Callable[[str], str | None]] = {
-    ColumnKind.INT: integer_text,
-    ColumnKind.DECIMAL: decimal_text,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,28 +81,6 @@ class TableShape:
         except KeyProblem as problem:
             raise UsageError(f"{key}: {problem}") from problem
         return text
-
-
-class ComparableRows(NamedTuple):
-    """Rows ready for the comparison, and the faults of all other rows."""
-
-    hashes: Hashes
-    """Hashes of the keys."""
-    keys: pa.Array
-    values: list[pa.Array]
-    """Text of each column outside the key."""
-    faults: dict[int, RecordFault]
-    """Faults by row number in the batch; the other fields leave out these rows."""
-
-    def with_keys(self, keys: Sequence[str]) -> ComparableRows:
-        """Selects the rows with these keys; keeps all faults."""
-        is_selected = pc.is_in(self.keys, pa.array(keys, pa.string()))
-        return ComparableRows(
-            self.hashes[is_selected.to_numpy(zero_copy_only=False)],
-            self.keys.filter(is_selected),
-            [column.filter(is_selected) for column in self.values],
-            self.faults,
-        )
 
 
 def shape_of(
@@ -263,85 +219,3 @@ def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> C
         )
     kind = known.columns.get(column) if column is not None else None
     return ComparedKeyColumn(spelled[read[0]], read[0], kind, column in known.padded)
-
-
-def read_rows(
-    shape: TableShape, batch: pa.RecordBatch, binary_text: str | None, where: str
-) -> ComparableRows:
-    """Reads the rows of a batch that has the columns of ``shape.read``; ``where`` names the input.
-
-    Raises ``FatalError`` if the encoding of binary values in text is unknown.
-    """
-    faults: dict[int, RecordFault] = {}
-
-    def text(name: str) -> pa.Array:
-        column, valid = _column_texts(shape, name, batch.column(name), binary_text, where)
-        for row in np.flatnonzero(~valid).tolist():
-            faults.setdefault(row, _text_fault(shape, name, binary_text))
-        return column
-
-    values = [text(name) for name in shape.others]
-    parts = [_key_texts(part, text(part.read), faults) for part in shape.key]
-    keys = join_key([part.name for part in shape.key], parts)
-    if faults:
-        is_readable = np.ones(batch.num_rows, bool)
-        is_readable[list(faults)] = False
-        mask = pa.array(is_readable)
-        keys, values = keys.filter(mask), [column.filter(mask) for column in values]
-    return ComparableRows(text_hashes(keys), keys, values, faults)
-
-
-def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> RecordFault:
-    if name in shape.octets and binary_text is not None:
-        form = "hex" if binary_text == "hex" else "Base64"
-        return RecordFault(
-            Reason.VALUE, f"the binary column {name} does not hold {form}; export it again"
-        )
-    return RecordFault(
-        Reason.BROKEN_RECORD,
-        f"{name} is not text; export it as UTF-8 text, or declare it octet in [tables]",
-    )
-
-
-def _key_texts(
-    part: ComparedKeyColumn, values: pa.Array, faults: dict[int, RecordFault]
-) -> pa.Array:
-    """Returns the canonical values of a key column; null for faulty values."""
-    for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
-        faults.setdefault(
-            row, RecordFault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
-        )
-    if part.kind in _NUMBERS:
-        return _numbers(part, part.kind, values, faults)
-    if part.padded:
-        values = pc.utf8_rtrim(values, " ")
-    return quote_values(values)
-
-
-def _numbers(
-    part: ComparedKeyColumn, kind: ColumnKind, values: pa.Array, faults: dict[int, RecordFault]
-) -> pa.Array:
-    canonical_already = pc.fill_null(pc.match_substring_regex(values, _CANONICAL[kind]), True)
-    if pc.all(canonical_already).as_py():
-        return values
-    numbers: list[str | None] = []
-    for row, value in enumerate(values.to_pylist()):
-        number = None if value is None else _NUMBERS[kind](value)
-        if number is None and value is not None:
-            detail = f"{value[:40]!r} in the key column {part.read} is not a number; fix the value"
-            faults.setdefault(row, RecordFault(Reason.TABLE_KEY, detail))
-        numbers.append(number)
-    return pa.array(numbers, pa.string())
-
-
-def _column_texts(
-    shape: TableShape, name: str, array: pa.Array, binary_text: str | None, where: str
-) -> tuple[pa.Array, Mask]:
-    """Returns the text of a column, binary values as Base64, and a mask of valid values."""
-    return column_texts(
-        array,
-        f"{where}: column {name} of {shape.source_name}",
-        octet=name in shape.octets,
-        untyped=False,  # some engines write text as bytes
-        binary_text=binary_text,
-    )
