@@ -103,6 +103,18 @@ def begins_island(*columns: npt.NDArray[np.generic]) -> BoolArray:
     return flags
 
 
+def begins_text(column: pa.Array) -> BoolArray:
+    """Flags the rows whose text differs from that of the row before; no text may be null.
+
+    >>> begins_text(pa.array(["a", "a", "b"])).tolist()
+    [True, False, True]
+    """
+    flags = np.ones(len(column), np.bool_)
+    if len(column) > 1:
+        flags[1:] = booleans(pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)))
+    return flags
+
+
 def ends_island(begins: BoolArray) -> BoolArray:
     """Flags the last row of each island.
 

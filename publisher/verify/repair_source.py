@@ -54,7 +54,7 @@ class RepairSource(Triggerless):
         # a repair leaves no state: the next repair begins with a verification
         write_state(context.staged, TriggerlessState(context.staged, self.options.state))
         splits = [split for table in self.differences for split in self._copy(table, context)]
-        return PreparedSource(replace(self, staged=context.staged), tuple(splits))
+        return PreparedSource(self, tuple(splits))
 
     def tables(self) -> tuple[Table, ...]:
         """As ``SourceBase.tables``."""

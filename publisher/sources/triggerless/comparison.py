@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from publisher.database.identity import TableOrigin
 from publisher.database.options import DatabaseOptions
-from publisher.model.catalogue import Catalogue
 from publisher.model.plain import restore
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_split import TableSplit
-from publisher.sources.migration import Migration
 from publisher.sources.triggerless.relate import ComparisonCounts, ComparisonRules, EmptiedCounts
 from publisher.sources.triggerless.table_shape import TableShape
 
@@ -35,34 +32,6 @@ class PieceKind(IntEnum):
     """The number of a split, and of its rows where they were read."""
     UNREADABLE = 5
     """Some rows of the table are unreadable, so unseen rows may still exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonContext:
-    """The facts about a run that a comparison needs."""
-
-    catalogue: Catalogue
-    target: Path
-    """Directory of the new state."""
-    wanted: int
-    """Approximate number of splits per table."""
-    number: int = 1
-    """Number of the comparison in positions; a job never uses a number twice."""
-    state: Path | None = None
-    """The state of the last run."""
-    keep: bool = True
-    """Whether to write a new state."""
-    clock: int = 0
-    """Time of the run in microseconds since 1970 UTC."""
-    hinted: int | None = None
-    """See ``TriggerlessState``."""
-    migration: Migration | None = None
-    max_rows: int | None = None
-    """Maximum number of rows to read per database table, for a sample; ``None`` for all rows."""
-    source: str = ""
-    """Name of the source, for messages."""
-    accepts_database: bool = False
-    """See ``CarryOver``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +151,6 @@ class Comparison:
     """Whether to write a new state."""
     binary_text: Literal["hex", "base64"] | None
     database: DatabaseOptions | None = None
-    text_of: Callable[[Any], str | None] = str
-    """Text form of a value that a database driver returns."""
     notes: tuple[str, ...] = ()
     """Notes on databases that were accepted."""
 

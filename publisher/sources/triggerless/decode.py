@@ -36,6 +36,7 @@ from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import bucket_of, text_hashes
 from publisher.sources.triggerless.state import known_batches
 from publisher.sources.triggerless.table_shape import ComparedKeyColumn, TableShape
+from publisher.xds.values import text_of
 
 _ROWS, _BYTES = 1 << 16, 8 << 20
 """Rows or bytes that are collected before they are cut into pieces."""
@@ -199,9 +200,7 @@ def _frames(
     assert comparison.database is not None
     live = [part.live for part in tables if part.live is not None]
     with Database(comparison.database) as database:
-        for place, frame in table_reader.read_together(
-            database, live, work.split, comparison.text_of
-        ):
+        for place, frame in table_reader.read_together(database, live, work.split, text_of):
             member = work.members[place]
             yield member, frame if member else _filter_rows(frame, table)
 

@@ -14,13 +14,9 @@ from publisher.model.change import EventType, Outcome, Reason
 from publisher.model.packed_batches import concat
 from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.record_batches import as_json, batch_of
-from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
+from publisher.sources.columns.row_images import Matrix, non_null
 from publisher.sources.triggerless.hashing import Hashes
-from publisher.sources.triggerless.multi_values import (
-    ChangedValues,
-    list_changed_values,
-    split_values,
-)
+from publisher.sources.triggerless.multi_values import list_changed_values, split_values
 
 Places = npt.NDArray[np.int64]
 
@@ -115,7 +111,7 @@ class Differences:
         event = EventType.REPLACE_FIELD if replace else EventType.INSERT_FIELD
         self._add_values(event, rows, chosen, None)
 
-    def add_changed(self, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
+    def add_changed(self, rows: TableRows, chosen: Matrix, old: Sequence[pa.Array] | None) -> None:
         """Adds rows whose chosen columns have changed; ``old`` has the old values by column."""
         if not len(rows):
             return
@@ -178,29 +174,10 @@ class Differences:
         )
 
     def _add_values(
-        self, event: EventType, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None
+        self, event: EventType, rows: TableRows, chosen: Matrix, old: Sequence[pa.Array] | None
     ) -> None:
-        values = self._changed_values(rows.values, chosen, old)
-        self._add(
-            rows.hashes,
-            rows.keys,
-            event_type=event.value,
-            columns=values.columns,
-            old=values.old,
-            new=values.new,
-        )
-
-    def _changed_values(
-        self, new: Sequence[pa.Array], chosen: Mask, old: Sequence[pa.Array] | None
-    ) -> ChangedValues:
-        multiple = [place for place, name in enumerate(self.columns) if name in self.multiple]
-        if multiple:
-            return list_changed_values(self.columns, chosen, new, old, multiple)
-        return ChangedValues(
-            marked_names(self.columns, chosen),
-            None if old is None else marked_values(old, chosen),
-            marked_values(new, chosen),
-        )
+        values = list_changed_values(self.columns, chosen, rows.values, old, self.multiple)
+        self._add(rows.hashes, rows.keys, event_type=event.value, **values._asdict())
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
         self.pieces.append(

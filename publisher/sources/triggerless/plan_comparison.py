@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from publisher.database.identity import TableOrigin
-from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, InternalError, UsageError
 from publisher.ledger.conservation import gather_tallies
+from publisher.sources.contract import CarryOver, PrepareContext
 from publisher.sources.files.file_splits import Split
 from publisher.sources.migration import Migration
 from publisher.sources.table_origin import FILES, check_origin
@@ -19,7 +18,6 @@ from publisher.sources.triggerless.changed_keys import MovedObjects, join_keys
 from publisher.sources.triggerless.comparison import (
     BucketResult,
     Comparison,
-    ComparisonContext,
     PieceKind,
     RowCondition,
     TableInput,
@@ -49,15 +47,16 @@ _STARTS_OVER = "so that it starts over by startup_option; rows deleted since the
 def comparison_of(
     tables: Sequence[TableInput],
     options: TriggerlessOptions,
-    context: ComparisonContext,
-    database: DatabaseOptions | None = None,
-    text_of: Callable[[Any], str | None] = str,
+    migration: Migration | None,
+    context: PrepareContext,
 ) -> Comparison:
     """Plans the comparison of tables.  Raises ``FatalError`` if the state does not fit."""
-    state = TriggerlessState.read(context.state) if context.state is not None else None
+    carry_over = context.carry_over or CarryOver(None, context.staged)
+    state = None if carry_over.before is None else TriggerlessState.read(carry_over.before)
     if state is not None:
         refuse_other_contents(state, options)
     names: dict[tuple[object, ...], str] = {}
+    notes: list[str] = []
     for table in tables:
         name = table.shape.source_name
         other = names.setdefault(table.shape.identity[:2], name)
@@ -66,24 +65,19 @@ def comparison_of(
                 f"{other} and {name} would be one table, {table.shape.table}, in documents: correct"
                 " tables or identifier_case"
             )
-    known = {} if state is None else state.tables
-    accepts = context.accepts_database
-    notes = [
-        note
-        for table in tables
-        if (name := table.shape.source_name) in known
-        for note in check_table_origin(
-            f"source {context.source}: table {name}", known[name], table.origin, accepts=accepts
-        )
-    ]
-    works = tuple(_work(table, options, context, state) for table in tables)
+        if state is not None and name in state.tables:
+            place, accepts = (
+                f"source {carry_over.source}: table {name}",
+                carry_over.accepts_database,
+            )
+            entry = state.tables[name]
+            notes += check_table_origin(place, entry, table.origin, accepts=accepts)
     return Comparison(
-        works,
-        str(context.target),
-        context.keep,
+        tuple(_work(table, options, migration, context.number, state) for table in tables),
+        str(context.staged),
+        context.carry_over is not None,
         options.binary_text,
-        database,
-        text_of,
+        context.database,
         tuple(notes),
     )
 
@@ -111,10 +105,11 @@ _FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", 
 def _work(
     table: TableInput,
     options: TriggerlessOptions,
-    context: ComparisonContext,
+    migration: Migration | None,
+    number: int,
     state: TriggerlessState | None,
 ) -> TableWork:
-    name, migration = table.shape.source_name, context.migration
+    name = table.shape.source_name
     last = {} if state is None else state.tables.get(name, {})
     if state is not None and last:
         _refuse_other_shape(state, last, table.shape)
@@ -135,7 +130,7 @@ def _work(
             multiple=table.shape.multiple,
             is_view=table.shape.is_view,
         ),
-        context.number,
+        number,
         row_condition(table.shape, migration),
     )
 
@@ -178,18 +173,21 @@ def _buckets(size: int) -> int:
 def finish_comparison(
     comparison: Comparison,
     results: list[BucketResult],
-    context: ComparisonContext,
     options: TriggerlessOptions,
+    migration: Migration | None,
+    hinted: int | None,
+    context: PrepareContext,
 ) -> tuple[DifferenceSplit, ...]:
     """Writes the new state after the tasks, and returns the splits of the differences.
 
-    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if too many rows of
-    a table are missing, ``UsageError`` if a migrated key is unknown.
+    ``hinted`` is the time of the last sample, see ``TriggerlessState``.  Raises ``InternalError`` unless
+    every row that was read was compared, ``FatalError`` if too many rows of a table are missing,
+    ``UsageError`` if a migrated key is unknown.
     """
     results = _check_results(comparison, results)
-    target = Path(comparison.target)
-    if context.migration is not None:
-        _refuse_missing_keys(comparison, results, context.migration)
+    if migration is not None:
+        _refuse_missing_keys(comparison, results, migration)
+    target, carry_over = context.staged, context.carry_over
     splits: list[DifferenceSplit] = []
     tables: dict[str, Mapping[str, Any]] = {}
     for number, table in enumerate(comparison.tables):
@@ -197,20 +195,21 @@ def finish_comparison(
         found = results[first : first + table.buckets]
         own, moved = join_keys(table.shape, found, target / FOUND)
         _refuse_wrong_input(table, own, moved, options)
-        splits += difference_splits(table, own, moved, context)
-        tables[table.shape.source_name] = _describe_table(table, own, context)
+        splits += _difference_splits(table, own, moved, target / FOUND, context.wanted)
+        if carry_over is not None:
+            clock = None if migration is not None else carry_over.clock
+            tables[table.shape.source_name] = _describe_table(table, own, clock)
     _remove_others(target / FOUND, {name for split in splits for name in split.payload.files})
     _remove_others(target / KNOWN, {result.known for result in results if result.known})
-    if not comparison.keep:
-        shutil.rmtree(target / KNOWN)
+    if carry_over is None:
+        (target / KNOWN).rmdir()
         return tuple(splits)
-    hinted = context.hinted
-    if context.state is not None:
-        state = TriggerlessState.read(context.state)
+    if carry_over.before is not None:
+        state = TriggerlessState.read(carry_over.before)
         tables |= state.carry_over(target, tables)
         hinted = state.hinted if hinted is None else hinted
-    migration = None if context.migration is None else context.migration.plain()
-    write_state(target, TriggerlessState(target, options.state, tables, hinted, migration))
+    plain = None if migration is None else migration.plain()
+    write_state(target, TriggerlessState(target, options.state, tables, hinted, plain))
     return tuple(splits)
 
 
@@ -272,57 +271,69 @@ def _refuse_wrong_input(
             )
 
 
-def difference_splits(
+def _difference_splits(
     table: TableWork,
     results: Sequence[BucketResult],
     moved: MovedObjects | None,
-    context: ComparisonContext,
-) -> list[DifferenceSplit]:
+    folder: Path,
+    wanted: int,
+) -> Iterator[DifferenceSplit]:
     """Divides the differences of a table, in the order of hashes, into splits of some buckets each.
 
     The last split has the changes of objects with changed keys."""
-    buckets = max(1, -(-len(results) // context.wanted))
-    splits, number = [], 1
+    shape, number = table.shape, 1
+
+    def split(files: Sequence[str], read: int, unchanged: int, baseline: int) -> DifferenceSplit:
+        size = sum((folder / name).stat().st_size for name in files)
+        differences = FoundDifferences(
+            shape.source_name,
+            shape.schema,
+            shape.table,
+            table.generation,
+            files=tuple(files),
+            first=number,
+            unchanged=unchanged,
+            baseline=baseline,
+            read=read,
+            is_view=shape.is_view,
+            children=shape.child_tables,
+        )
+        return Split(str(folder), size, size, differences)
+
+    buckets = max(1, -(-len(results) // wanted))
     for start in range(0, len(results), buckets):
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
-        differences = FoundDifferences(
-            table.shape.source_name,
-            table.shape.schema,
-            table.shape.table,
-            table.generation,
-            files=tuple(result.found for result in part),
-            first=number,
-            unchanged=counts.unchanged,
-            baseline=counts.baseline,
-            read=counts.read
-            + counts.vanished
-            + sum(result.unreadable + result.orphans - result.moved for result in part),
-            is_view=table.shape.is_view,
-            children=table.shape.child_tables,
-        )
-        splits.append(_split_of(differences, context))
+        others = sum(result.unreadable + result.orphans - result.moved for result in part)
+        read = counts.read + counts.vanished + others
+        yield split([result.found for result in part], read, counts.unchanged, counts.baseline)
         number += sum(result.found_rows for result in part)
     if moved is not None:
-        files, read = (moved.name,), moved.records
-        rest = replace(differences, files=files, first=number, unchanged=0, baseline=0, read=read)
-        splits.append(_split_of(rest, context))
-    return splits
-
-
-def _split_of(differences: FoundDifferences, context: ComparisonContext) -> DifferenceSplit:
-    size = sum((context.target / FOUND / name).stat().st_size for name in differences.files)
-    return Split(str(context.target / FOUND), size, size, differences)
+        yield split([moved.name], moved.records, 0, 0)
 
 
 def _describe_table(
-    table: TableWork, results: Sequence[BucketResult], context: ComparisonContext
+    table: TableWork, results: Sequence[BucketResult], clock: int | None
 ) -> Mapping[str, Any]:
-    """Describes a compared table for the new state."""
+    """Describes a compared table for the new state; ``clock`` is the time of the comparison.
+
+    Without it the rows were migrated, which compares nothing: the next comparison may have to report deleted
+    rows."""
     schema, name, key = table.shape.identity
     counts = sum((result.counts for result in results), ComparisonCounts())
-    migrated, origin = context.migration is not None, table.input.origin
-    last = table.last
+    origin = table.input.origin
+    compared: dict[str, Any] = {
+        "compared": clock,
+        "input": list(table.input.files),
+        "children": dict(table.input.child_files),
+        "origin": origin and asdict(origin),
+        "whole": True,
+        "bytes": sum(result.bytes for result in results),
+    }
+    if clock is None:
+        never: dict[str, Any] = {"compared": 0, "input": [], "children": {}, "bytes": 0}
+        never["whole"] = table.condition == RowCondition()
+        compared |= never | {fact: table.last[fact] for fact in compared if table.last}
     return {
         "schema": schema,
         "table": name,
@@ -330,13 +341,7 @@ def _describe_table(
         "columns": list(table.shape.columns),
         "multiple": sorted(table.shape.multiple),
         "generation": table.generation,
-        # a migration compares nothing: the next comparison may have to report deleted rows
-        "compared": last.get("compared", 0) if migrated else context.clock,
-        "input": last.get("input", []) if migrated else list(table.input.files),
-        "children": last.get("children", {}) if migrated else dict(table.input.child_files),
-        "origin": last["origin"] if migrated and last else origin and asdict(origin),
-        "whole": last.get("whole", table.condition == RowCondition()) if migrated else True,
-        "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
+        **compared,
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
     }

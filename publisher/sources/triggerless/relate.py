@@ -16,7 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.model.arrays import NO_ROWS, BoolArray, Int64Array, begins_island, row_of_each
+from publisher.model.arrays import (
+    NO_ROWS,
+    BoolArray,
+    Int64Array,
+    begins_island,
+    begins_text,
+    row_of_each,
+)
 from publisher.sources.columns.row_images import Matrix, differ
 from publisher.sources.triggerless.differences import Differences, TableRows
 from publisher.sources.triggerless.hashing import NULL, text_hashes
@@ -273,10 +280,7 @@ def _number_keys(sides: Sequence[TableRows]) -> tuple[list[Int64Array], int]:
     keys = pa.concat_arrays([side.keys for side in sides])
     table = pa.table({"hash": hashes, "key": keys})
     order = pc.sort_indices(table, [("hash", "ascending"), ("key", "ascending")])
-    ordered = keys.take(order)
-    begins = begins_island(hashes[order.to_numpy()])
-    is_other = pc.not_equal(ordered.slice(1), ordered.slice(0, max(len(ordered) - 1, 0)))
-    begins[1:] |= is_other.to_numpy(zero_copy_only=False)
+    begins = begins_island(hashes[order.to_numpy()]) | begins_text(keys.take(order))
     numbers = np.empty(len(hashes), np.int64)
     numbers[order.to_numpy()] = np.cumsum(begins) - 1
     bounds = np.cumsum([len(side) for side in sides])[:-1]

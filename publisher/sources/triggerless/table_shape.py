@@ -1,19 +1,23 @@
-"""The shape of a compared table: its columns and key; reads its rows as keys and texts."""
+"""The shape of a compared table: its columns and key, and the child tables of its class."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
-from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
-from publisher.model.keys import (
-    IdentifierCase,
-    KeyProblem,
-    canonical,
-    parse,
+from publisher.errors import FatalError, TableRefusedError, UsageError
+from publisher.model.catalogue import (
+    Catalogue,
+    ChildTable,
+    ColumnKind,
+    JobCatalogue,
+    LayeredCatalogue,
+    Table,
 )
+from publisher.model.classes import attribute_of
+from publisher.model.keys import IdentifierCase, KeyProblem, canonical, parse
 from publisher.model.names import equal_in_any_case, find_name
 from publisher.sources.columns.object_names import Names, RecordFault, TargetTable, split_name
 from publisher.sources.triggerless.options import TriggerlessOptions
@@ -89,12 +93,14 @@ def shape_of(
     catalogue: Catalogue,
     options: TriggerlessOptions,
     where: str,
+    children: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> TableShape:
-    """Determines the shape of a table with these columns in the input.
+    """Determines the shape of a table with these columns in the input, and of its ``children`` with theirs.
 
-    Raises ``FatalError`` if its key is unknown, or columns do not fit.
+    Raises ``FatalError`` if its key is unknown, or columns or child tables do not fit.
     """
-    names, target, known = find_table(table, catalogue, options, where)
+    found = find_table(table, catalogue, options, where)
+    names, target, known = found
     spelled, octets = _columns(table, target, columns, names, where)
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
@@ -102,20 +108,29 @@ def shape_of(
     multiple = frozenset(
         spelled[name] for name in others if known.is_multiple(known.column(name) or name)
     )
-    return TableShape(
+    own = tuple(spelled[name] for name in others)
+    shape = TableShape(
         source_name=table,
         schema=target.schema,
         table=target.table,
         read=tuple(columns),
         key=tuple(sorted(key, key=lambda part: part.name)),
-        columns=tuple(spelled[name] for name in others),
+        columns=own,
         others=others,
         octets=octets,
         multiple=multiple,
         is_view=known.view_columns is not None,
-        key_change_by=_key_change_by(
-            table, target, [spelled[n] for n in others], multiple, options, where
-        ),
+        key_change_by=_key_change_by(table, target, own, multiple, options, where),
+    )
+    if not children:
+        return shape
+    parts = tuple(_child_shape(shape, found, name, of, where) for name, of in children.items())
+    attributes = sorted(name for part in parts for name in part.columns)
+    return replace(
+        shape,
+        columns=(*own, *attributes),
+        children=parts,
+        multiple=multiple | frozenset(attributes),
     )
 
 
@@ -219,3 +234,92 @@ def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> C
         )
     kind = known.columns.get(column) if column is not None else None
     return ComparedKeyColumn(spelled[read[0]], read[0], kind, column in known.padded)
+
+
+def parent_of(table: str, catalogue: Catalogue, options: TriggerlessOptions) -> Table | None:
+    """Returns the parent of a child table; ``None`` if the table is a class, or unknown."""
+    parts = split_name(table)
+    return None if parts is None else _parent(parts[0] or options.schema, parts[1], catalogue)
+
+
+def _parent(schema: str | None, name: str, catalogue: Catalogue) -> Table | None:
+    try:
+        known = catalogue.table(schema, name)
+    except TableRefusedError:  # its shape cannot be determined either, which reports the problem
+        return None
+    return None if known is None else known.parent
+
+
+def child_tables(
+    table: str, catalogue: Catalogue, options: TriggerlessOptions, where: str
+) -> tuple[str, ...]:
+    """Names the child tables of a compared table.
+
+    Raises ``FatalError`` if it is a child table itself, or unknown, or shares a child table.
+    """
+    parent = parent_of(table, catalogue, options)
+    if parent is not None:
+        raise FatalError(
+            f"{where}: {table} is a child table of {parent.name}, which publishes its rows as values:"
+            f" compare {parent.name} instead"
+        )
+    known = find_table(table, catalogue, options, where).known
+    for child in known.children:
+        owner = _parent(known.schema, child, catalogue)
+        if owner is not None and owner.name != known.name:
+            raise FatalError(
+                f"{where}: {child} is a child table of {owner.name} and of {known.name}: declare it in the"
+                f" children of one of them, and refer to the other in references"
+            )
+    return tuple(known.children)
+
+
+def _child_shape(
+    parent: TableShape, found: FoundTable, name: str, columns: Sequence[str], where: str
+) -> TableShape:
+    """Determines the shape of a child table.  Raises ``FatalError`` if it does not fit its parent."""
+    child = found.known.children[name]
+
+    def find(column: str) -> str:
+        own_name = find_name(column, columns)
+        if own_name is None:
+            raise FatalError(
+                f"{where}: child table {name} of {parent.source_name} has no column {column}: export it,"
+                f" or correct [tables.{parent.table}.children]"
+            )
+        return own_name
+
+    attributes: dict[str, str] = {}
+    octets = set()
+    for column in child.columns:
+        attribute = found.names.column(parent.source_name, found.target, attribute_of(name, column))
+        assert not isinstance(attribute, RecordFault)  # attributes are columns of the class
+        attributes[attribute.name] = find(column)
+        if attribute.octet:
+            octets.add(attributes[attribute.name])
+    links = _links(parent, found.known, name, child, where)
+    return TableShape(
+        source_name=name,
+        schema=parent.schema,
+        table=parent.table,
+        read=tuple(columns),
+        key=tuple(replace(part, read=find(links[part.name.casefold()])) for part in parent.key),
+        columns=tuple(attributes),
+        others=tuple(attributes.values()),
+        octets=frozenset(octets),
+    )
+
+
+def _links(
+    parent: TableShape, known: Table, name: str, child: ChildTable, where: str
+) -> Mapping[str, str]:
+    """Returns the child's column for each column of the parent's key, whose name is case-folded."""
+    key = child.key or known.key
+    links = dict(zip(map(str.casefold, key), child.link or key, strict=False))
+    if links.keys() != {part.name.casefold() for part in parent.key}:
+        raise FatalError(
+            f"{where}: child table {name} is linked to a part of the key of {parent.source_name}, so a row"
+            " may belong to several objects: link it to the whole key, or leave it out of the class with"
+            ' child_columns = "reject"'
+        )
+    return links
