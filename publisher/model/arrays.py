@@ -68,19 +68,6 @@ def first_rows(numbers: Int64Array) -> Int64Array:
     return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
 
 
-def row_of_each(numbers: Int64Array, count: int) -> Int64Array:
-    """The first row of each of ``count`` numbers; -1 for a number without a row.
-
-    >>> row_of_each(np.array([2, 0, 2]), 4).tolist()
-    [1, -1, 0, -1]
-    """
-    rows = np.full(count, -1)
-    rows[numbers[::-1]] = np.arange(len(numbers))[
-        ::-1
-    ]  # of several rows the last assignment counts
-    return rows
-
-
 def order_by(*columns: npt.NDArray[np.generic]) -> Int64Array:
     """The rows in the order of several columns, the first column first; equal rows keep their order.
 
@@ -100,18 +87,6 @@ def begins_island(*columns: npt.NDArray[np.generic]) -> BoolArray:
     flags[:1] = True
     for column in columns:
         flags[1:] |= column[1:] != column[:-1]
-    return flags
-
-
-def begins_text(column: pa.Array) -> BoolArray:
-    """Flags the rows whose text differs from that of the row before; no text may be null.
-
-    >>> begins_text(pa.array(["a", "a", "b"])).tolist()
-    [True, False, True]
-    """
-    flags = np.ones(len(column), np.bool_)
-    if len(column) > 1:
-        flags[1:] = booleans(pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)))
     return flags
 
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
-
-from publisher.model.arrays import Int64Array, begins_island, island_bounds
 
 _SIZE = 8
 """Length in bytes of the prefix that states the size of the data before compression."""
@@ -61,17 +57,6 @@ def pack_batch(batch: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return compress(sink.getvalue())
-
-
-def pack_parts(batch: pa.RecordBatch, parts: Int64Array) -> tuple[Int64Array, list[bytes]]:
-    """Packs the rows of each part, given the part of each row; returns the parts in their order, and the
-    packed rows of each."""
-    if len(parts) and (parts != parts[0]).any():
-        order = np.argsort(parts, kind="stable")
-        batch, parts = batch.take(pa.array(order)), parts[order]
-    bounds = island_bounds(begins_island(parts))
-    packed = [pack_batch(batch.slice(low, high - low)) for low, high in pairwise(bounds.tolist())]
-    return parts[bounds[:-1]], packed
 
 
 def unpack_batch(data: pa.Buffer) -> pa.RecordBatch:

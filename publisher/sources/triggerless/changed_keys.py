@@ -25,7 +25,7 @@ from publisher.sources.columns.private_tables import read_table, write_table
 from publisher.sources.columns.row_images import differ
 from publisher.sources.triggerless.comparison import BucketResult
 from publisher.sources.triggerless.differences import Differences, TableRows
-from publisher.sources.triggerless.relate import Relation
+from publisher.sources.triggerless.relate import RelatedRows
 from publisher.sources.triggerless.table_shape import TableShape
 from publisher.xds.escape import FORBIDDEN_RE2
 
@@ -35,7 +35,7 @@ _MOVED, _REST = "moved-", "rest-"
 """Prefixes of files: changes of objects with changed keys, and the other differences of a bucket."""
 
 
-def find_candidates(columns: Sequence[str], by: Sequence[str], relation: Relation) -> pa.Table:
+def find_candidates(columns: Sequence[str], by: Sequence[str], relation: RelatedRows) -> pa.Table:
     """Lists the changed rows of a bucket that may have got another key, one for each key.
 
     ``was`` and ``now`` are its object before and now, as a text of the identifying columns, null if one of

@@ -187,7 +187,7 @@ class BucketResult:
     bytes: int
     """Size in memory of the text of all rows read."""
     emptied: Mapping[str, EmptiedCounts]
-    """See ``Relation``."""
+    """See ``RelatedRows``."""
     candidates: str | None = None
     """File of the rows whose key may have changed, in the folder ``found``."""
     keys: tuple[str, ...] = ()

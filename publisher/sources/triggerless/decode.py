@@ -7,6 +7,7 @@ pieces with many rows travel instead of single rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,11 +17,17 @@ import pyarrow.compute as pc
 
 from publisher.database.connection import Database
 from publisher.errors import FatalError
-from publisher.model.arrays import BoolArray, booleans
+from publisher.model.arrays import (
+    BoolArray,
+    Int64Array,
+    begins_island,
+    booleans,
+    island_bounds,
+)
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
 from publisher.model.keys import decimal_text, integer_text
-from publisher.model.packed_batches import BatchGatherer, pack_batch, pack_parts
+from publisher.model.packed_batches import BatchGatherer, pack_batch
 from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.columns import texts
 from publisher.sources.columns.key_texts import join_key, quote_values
@@ -106,6 +113,17 @@ def decode(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]:
     if work.kind is PieceKind.NOW:
         tally = pa.RecordBatch.from_pydict({"split": [number], "rows": [count]})
         yield _pieces([own], PieceKind.TALLY, 0, [pack_batch(tally)])
+
+
+def pack_parts(batch: pa.RecordBatch, parts: Int64Array) -> tuple[Int64Array, list[bytes]]:
+    """Packs the rows of each part, given the part of each row; returns the parts in their order, and the
+    packed rows of each."""
+    if len(parts) and (parts != parts[0]).any():
+        order = np.argsort(parts, kind="stable")
+        batch, parts = batch.take(pa.array(order)), parts[order]
+    bounds = island_bounds(begins_island(parts))
+    packed = [pack_batch(batch.slice(low, high - low)) for low, high in pairwise(bounds.tolist())]
+    return parts[bounds[:-1]], packed
 
 
 def read_split_rows(

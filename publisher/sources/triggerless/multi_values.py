@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 from publisher.model.arrays import (
     Int64Array,
     begins_island,
-    begins_text,
     ends_island,
     integers,
     order_by,
 )
 from publisher.model.distinct_values import DistinctValues, lists_of
-from publisher.sources.columns.row_images import Matrix
+from publisher.sources.columns.row_images import Matrix, begins_text
 
 _SEPARATOR = "\n"
 _ESCAPED = re.compile(r"\\([\\n])")

@@ -21,10 +21,8 @@ from publisher.model.arrays import (
     BoolArray,
     Int64Array,
     begins_island,
-    begins_text,
-    row_of_each,
 )
-from publisher.sources.columns.row_images import Matrix, differ
+from publisher.sources.columns.row_images import Matrix, begins_text, differ
 from publisher.sources.triggerless.differences import Differences, TableRows
 from publisher.sources.triggerless.hashing import NULL, text_hashes
 from publisher.sources.triggerless.options import Keeps
@@ -110,7 +108,7 @@ class EmptiedCounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelatedRows:
     """The ends of all rows.  Keys have numbers in the order of their hashes and texts."""
 
     now: TableRows
@@ -141,7 +139,7 @@ class Relation:
 
 def relate(
     columns: Sequence[str], now: TableRows, known: KnownRows, rules: ComparisonRules
-) -> Relation:
+) -> RelatedRows:
     """Gives every row its end; ``columns`` are the names of the compared columns.
 
     Of rows that share a key, exact repetitions are ignored; if the rows differ, all are rejected, and the
@@ -150,7 +148,7 @@ def relate(
     contents = contents_to_keep(now.values, rules.keeps)
     before = TableRows.concat([known.rows, known.published])
     (of_read, of_published, of_now), count = _number_keys([known.rows, known.published, now])
-    read, published, first = (row_of_each(n, count) for n in (of_read, of_published, of_now))
+    read, published, first = (_row_of_each(n, count) for n in (of_read, of_published, of_now))
 
     # a row whose last change was not published is compared with the row that consumers have, once it differs
     # from the row as it was read
@@ -216,7 +214,7 @@ def relate(
         ],
     )
     at = published[kept]
-    return Relation(
+    return RelatedRows(
         now,
         before,
         now_row,
@@ -230,7 +228,7 @@ def relate(
         KnownRows(next_rows, known.published.take(at), known.exists[at], known.is_quiet[at]),
         counts,
         {
-            name: _count_emptied(
+            name: _count_losses(
                 now.values[n].take(pa.array(now_row[compared])),
                 before.values[n].take(pa.array(known_row[compared])),
                 differs[:, n],
@@ -241,7 +239,9 @@ def relate(
     )
 
 
-def changes(columns: Sequence[str], relation: Relation, rules: ComparisonRules) -> pa.RecordBatch:
+def changes(
+    columns: Sequence[str], relation: RelatedRows, rules: ComparisonRules
+) -> pa.RecordBatch:
     """Returns the changes of related rows, and the ignored and rejected rows, in the order of keys."""
     now, known = relation.now, relation.known
     differences = Differences(columns, rules.multiple, rules.is_view)
@@ -287,6 +287,15 @@ def _number_keys(sides: Sequence[TableRows]) -> tuple[list[Int64Array], int]:
     return np.split(numbers, bounds), int(begins.sum())
 
 
+def _row_of_each(numbers: Int64Array, count: int) -> Int64Array:
+    """The first row of each of ``count`` keys, given the key of each row; -1 for a key without a row."""
+    rows = np.full(count, -1)
+    rows[numbers[::-1]] = np.arange(len(numbers))[
+        ::-1
+    ]  # of several rows the last assignment counts
+    return rows
+
+
 def _at_keys(numbers: Int64Array, flags: BoolArray, count: int) -> BoolArray:
     """Gives each of ``count`` keys the flag of its row; false without one."""
     by_key = np.zeros(count, np.bool_)
@@ -305,7 +314,7 @@ def _differing(
     return differs
 
 
-def _count_emptied(now: pa.Array, known: pa.Array, differs: BoolArray) -> EmptiedCounts:
+def _count_losses(now: pa.Array, known: pa.Array, differs: BoolArray) -> EmptiedCounts:
     """Counts the known rows that have lost all values of a multi-valued column."""
     is_empty = now.is_null().to_numpy(zero_copy_only=False)
     return EmptiedCounts(int((differs & is_empty).sum()), len(known) - known.null_count)

@@ -27,7 +27,7 @@ from publisher.sources.triggerless.objects import BucketObjects, join_objects, o
 from publisher.sources.triggerless.relate import (
     ComparisonRules,
     KnownRows,
-    Relation,
+    RelatedRows,
     changes,
     no_known_rows,
     relate,
@@ -157,7 +157,7 @@ def _rules_without(table: TableWork, unreadable: Sequence[int]) -> ComparisonRul
 
 
 def _write_candidates(
-    table: TableWork, relation: Relation, rules: ComparisonRules, path: Path
+    table: TableWork, relation: RelatedRows, rules: ComparisonRules, path: Path
 ) -> str | None:
     """Writes the rows whose key may have changed; returns the name of the file, if there are any.
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
-from publisher.model.packed_batches import pack_parts, unpack_batch
-from publisher.sources.triggerless.decode import read_rows
+from publisher.model.packed_batches import unpack_batch
+from publisher.sources.triggerless.decode import pack_parts, read_rows
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import bucket_of, text_hashes
 from publisher.sources.triggerless.options import Keeps, TriggerlessOptions
@@ -122,7 +122,7 @@ def test_rows_are_packed_by_bucket(image: dict[str, str | None], bits: int) -> N
 @pytest.mark.parametrize("keeps", ["columns", "values"])
 def test_a_state_is_restored(tmp_path: Path, keeps: Keeps) -> None:
     kept = no_known_rows(keeps, 1).rows.values[0].type
-    one, other = ({name: name} for name in ("k=1", "k=2"))
+    one, other = (dict[str, str | None]({name: name}) for name in ("k=1", "k=2"))
     contents = [contents_to_keep(table_rows(image).values, keeps)[0] for image in (one, other)]
     rows, published = (
         replace(table_rows(image), values=[column])
