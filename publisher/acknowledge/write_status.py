@@ -41,7 +41,6 @@ from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of
-from publisher.xds.values import text_of
 
 _DELETED = frozenset({Status.SUCCESS, Status.WARNING})
 ROWS_TO_SHARE = 100_000
@@ -121,7 +120,7 @@ def log_table(database: Database, table: str, options: EventLogOptions) -> LogTa
         column_of(relation, written_name(name), database) for name in FINGERPRINTED
     )
     status = column_of(relation, written_name("status"), database)
-    check = RowCheck((record_id, *others), fingerprints_of, text_of)
+    check = RowCheck((record_id, *others), fingerprints_of)
     return LogTable(relation, record_id, status, check)
 
 

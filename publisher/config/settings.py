@@ -39,6 +39,7 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -47,7 +48,7 @@ from publisher.xds.values import ValueOptions, text_of
 if TYPE_CHECKING:
     from publisher.database.resources import Rules
     from publisher.model.change import Position
-    from publisher.sources.contract import ComparingSource, LiveSource, Source, SourceInput
+    from publisher.sources.contract import ComparingSource, Source, SourceInput
     from publisher.sources.format import Format, FormatOptions, LiveFormat
     from publisher.sources.waiting_rows import TableBacklog
 
@@ -178,16 +179,13 @@ class SourceSettings:
 
     @property
     def reader(self) -> Source:
-        """The reader of its files."""
+        """The reader of its files or its table."""
         if self.run_input is not None:
             return self.run_input.source
-        return self.descriptor.source(self.options, self.reading)
-
-    @property
-    def live(self) -> LiveSource:
-        """The reader of its table."""
+        if self.table is None:
+            return self.descriptor.source(self.options, self.reading)
         live, database, table = self._live_parts()
-        return live.source(self.options, database, table, text_of)
+        return live.source(self.options, TableInput(database, table, text_of))
 
     def backlog(self) -> TableBacklog:
         """Creates the counter of the rows of its table that wait to be read.
@@ -207,7 +205,7 @@ class SourceSettings:
         """Writes a record's position as its id; ``None`` where ids differ from run to run."""
         if self.descriptor.compares:
             return None
-        return (self.reader if self.table is None else self.live).position_text
+        return self.reader.position_text
 
     @property
     def has_status(self) -> bool:

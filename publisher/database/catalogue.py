@@ -15,18 +15,17 @@ from sqlalchemy import (
     column,
     inspect,
     quoted_name,
-    text,
 )
 from sqlalchemy import table as sql_table
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
-from publisher.database.column_casts import column_casts
 from publisher.database.column_kinds import Type, base_type, kind_of, pads
 from publisher.database.connection import Database, fatal, fatal_errors
 from publisher.database.connection_cache import current_cache
 from publisher.database.foreign_keys import read_key_columns, read_keys
+from publisher.database.named_sql import catalogue_query
 from publisher.errors import ClassRefusedError, TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
@@ -34,6 +33,7 @@ from publisher.model.names import equal_in_any_case, find_name
 from publisher.model.view_catalogue import TableKeyColumn
 
 _MYSQL = ("mysql", "mariadb")
+_MAX_WATCHED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,10 @@ class CatalogueEntries:
         self.key_columns.clear()
         if len(self.watched) > _MAX_WATCHED:
             self.watched.clear()
-        if connection.dialect.name == "postgresql" and self.watched:
+        statement = catalogue_query(connection.dialect.name, "stamp")
+        if statement is not None and self.watched:
             names = {"names": sorted(self.watched)}
-            self.stamp = connection.execute(_STAMP, names).scalar_one()
+            self.stamp = connection.execute(statement, names).scalar_one()
         refused = [
             name for name, entry in self.relations.items() if not isinstance(entry, Relation)
         ]
@@ -276,7 +277,7 @@ class DatabaseCatalogue:
             padded=frozenset(name for name, type_ in types_.items() if pads(type_)),
             twins=tuple(sorted({*twins} - {actual_name})),
         )
-        casts, user_types = column_casts(connection, actual_schema, actual_name)
+        casts, user_types = _column_casts(connection, actual_schema, actual_name)
         return Relation(table, actual_schema, types_, casts, user_types)
 
     def _schema_of_settings(self, schema: str | None) -> str | None:
@@ -351,22 +352,19 @@ def _unescape(name: str) -> str:
     return name.replace("``", "`")
 
 
-_MAX_WATCHED = 1_000
-_STAMP = text("""
-    SELECT pg_catalog.md5(pg_catalog.concat(pg_catalog.current_schema(), pg_catalog.string_agg(
-        pg_catalog.concat_ws(' ', n.nspname, c.relname, c.oid, c.xmin, c.relkind,
-            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin, t.xmin),
-                                          ' ' ORDER BY a.attnum)
-             FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
-             WHERE a.attrelid = c.oid AND a.attnum > 0),
-            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', k.oid, k.xmin), ' ' ORDER BY k.oid)
-             FROM pg_catalog.pg_constraint AS k
-             WHERE k.contype = 'f' AND (k.conrelid = c.oid OR k.confrelid = c.oid)),
-            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', i.indexrelid, i.xmin),
-                                          ' ' ORDER BY i.indexrelid)
-             FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid)),
-        ',' ORDER BY c.oid)))
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE c.relname::pg_catalog.text = ANY(:names) OR pg_catalog.lower(c.relname) = ANY(:names)
-""")
-"""PostgreSQL gives each version of a row of its catalogue another ``xmin``."""
+def _column_casts(
+    connection: Connection, schema: str | None, table: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Reads PostgreSQL's name of each column's base type, and ``Relation.user_types``.
+
+    The names contain no length and precision: a cast with these would truncate or round a value, which
+    could then match another row.
+    """
+    statement = catalogue_query(connection.dialect.name, "base_types")
+    if statement is None:
+        return {}, {}
+    rows = connection.execute(statement, {"schema": schema, "name": table}).all()
+    return (
+        {str(name): str(type_) for name, type_, _ in rows},
+        {str(name): str(kind) for name, _, kind in rows if kind is not None},
+    )

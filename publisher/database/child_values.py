@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -89,13 +89,12 @@ def class_reader(
     catalogue: DatabaseCatalogue,
     dialect: Dialect,
     table: Table,
-    text_of: Callable[[Any], str | None],
 ) -> ClassReader | None:
     """Creates the reader of a class's children; ``None`` if it has none.
 
     Raises ``TableRefusedError`` if the database does not have a child table as it is described.
     """
-    readers = [_child_reader(catalogue, dialect, table, name, text_of) for name in table.children]
+    readers = [_child_reader(catalogue, dialect, table, name) for name in table.children]
     return ClassReader(readers) if readers else None
 
 
@@ -104,7 +103,6 @@ def _child_reader(
     dialect: Dialect,
     table: Table,
     name: str,
-    text_of: Callable[[Any], str | None],
 ) -> ChildReader:
     child, relation = table.children[name], catalogue.relation(table.schema, name)
     advice = f"correct [tables.{table.name}.children.{name}]"
@@ -119,4 +117,4 @@ def _child_reader(
     actual = {column: name for column, name in names.items() if name is not None}
     link = tuple(actual[column] for column in child.link)
     values = {attribute_of(name, column): actual[column] for column in child.columns}
-    return ChildReader(query(dialect, relation, link, text_of), child.key, values)
+    return ChildReader(query(dialect, relation, link), child.key, values)

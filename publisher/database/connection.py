@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from publisher.database import failures, urls
 from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
@@ -64,7 +64,7 @@ class Database:
     @property
     def can_copy(self) -> bool:
         """True for PostgreSQL, whose tables can be copied (``publisher.database.copy``)."""
-        return self.url.drivername == "postgresql+psycopg"
+        return self.url.get_backend_name() == "postgresql"
 
     @property
     def engine(self) -> Engine:
@@ -252,47 +252,40 @@ def _close(connection: Connection) -> None:
 
 
 def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
-    # parameters are personal data, which no message or log may show
-    arguments: dict[str, Any] = {"hide_parameters": True}
-    if url.get_backend_name() == "sqlite":
+    kind, timeout = url.get_backend_name(), options.connect_timeout
+    arguments: dict[str, Any] = {"connect_args": {"connect_timeout": timeout}}
+    if kind == "sqlite":
         # SQLite itself would create a missing file
         path = url.database or ""
-        arguments["creator"] = lambda: _open_sqlite(path, options.connect_timeout, writing)
+        arguments = {"creator": lambda: _open_sqlite(path, timeout, writing)}
+    elif kind == "postgresql":
+        # prepared statements do not work through a connection pooler
+        arguments["connect_args"] |= {
+            "application_name": "xds-publisher",
+            "prepare_threshold": None,
+        }
     else:
-        arguments["connect_args"] = _connect_args(url.drivername, options)
+        arguments["connect_args"] |= {"charset": "utf8mb4"}
     try:
         engine = create_engine(
             url,
+            hide_parameters=True,  # they are personal data, which no message or log may show
             poolclass=QueuePool,
             pool_size=1,
             max_overflow=0,
             pool_timeout=_POOL_TIMEOUT,
             **arguments,
         )
-    except (NoSuchModuleError, ImportError) as error:
-        text = missing_extra(error) or (
-            f"no driver for {url.drivername} is installed ({error}): "
-            "install it, or use postgresql, mariadb or sqlite"
+    except ImportError as error:
+        text = (
+            missing_extra(error) or f"the driver of {kind} is not installed ({error}): install it"
         )
         raise SettingsError([SettingProblem(("database", "url"), text)]) from None
-    if url.drivername.endswith("+psycopg"):
+    if kind == "postgresql":
         event.listen(engine, "connect", partial(_set_text_forms, writing=writing))
-    elif url.drivername.endswith("+pymysql"):
+    elif kind != "sqlite":
         event.listen(engine, "do_connect", partial(_connect_to_mariadb, writing=writing))
     return engine
-
-
-def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
-    if drivername.endswith("+psycopg"):
-        return {
-            "connect_timeout": options.connect_timeout,
-            "application_name": "xds-publisher",
-            # prepared statements do not work through a connection pooler
-            "prepare_threshold": None,
-        }
-    if drivername.endswith("+pymysql"):
-        return {"connect_timeout": options.connect_timeout, "charset": "utf8mb4"}
-    return {}
 
 
 def _connect_to_mariadb(

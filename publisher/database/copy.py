@@ -13,14 +13,14 @@ import psycopg
 import pyarrow as pa
 from psycopg import pq, sql
 from pyarrow import csv
-from sqlalchemy import Connection, text
+from sqlalchemy import ClauseElement, ColumnElement, Connection, func, literal_column, text
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database.catalogue import Relation
+from publisher.database.catalogue import Relation, sql_column
 from publisher.database.connection import Database
 from publisher.database.failures import is_lost
 from publisher.database.lost_error import LostError
-from publisher.database.ordered_ranges import Bounds, Span, is_text
+from publisher.database.ordered_ranges import Bounds, select_rows
 from publisher.errors import UnreachableError
 
 _WITHOUT_WAITING = 1
@@ -49,10 +49,10 @@ def value_range(
     connection: Connection, relation: Relation, order: str, where: tuple[str, str] | None
 ) -> tuple[int, int] | None:
     """Returns the least and the greatest value of ``order``; ``None`` if there is no value."""
-    statement = sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(
-        sql.Identifier(order), _from(relation, Bounds(None, None, None, where))
-    )
-    first, last = connection.exec_driver_sql(_driver_text(connection, statement)).one()
+    column = sql_column(order)
+    bounds = Bounds(None, None, None, where)
+    statement = select_rows(relation, bounds, [func.min(column), func.max(column)])
+    first, last = connection.exec_driver_sql(_compile(connection, statement)).one()
     return None if first is None else (int(first), int(last))
 
 
@@ -62,7 +62,8 @@ def join_snapshot(connection: Connection, snapshot: str) -> None:
     Raises ``UnreachableError`` if the snapshot no longer exists.
     """
     connection.execution_options(isolation_level="REPEATABLE READ")
-    name = _driver_text(connection, sql.Literal(snapshot))
+    driver: Any = connection.connection.driver_connection
+    name = sql.Literal(snapshot).as_string(driver)
     try:
         connection.exec_driver_sql(f"SET TRANSACTION SNAPSHOT {name}")
     except DBAPIError as error:
@@ -87,11 +88,21 @@ def copy_table(
     """
     if snapshot is not None:
         join_snapshot(connection, snapshot)
-    items = sql.SQL(", ").join(_item(relation, name) for name in relation.types)
-    statement = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT csv)").format(
-        items, _from(relation, bounds)
-    )
-    yield from _copy(connection, statement, tuple(relation.types), batch_bytes)
+    items: list[ColumnElement[Any]] = [
+        literal_column(item_sql(relation, name)) for name in relation.types
+    ]
+    statement = statement_text(connection, select_rows(relation, bounds, items))
+    yield from copy_statement(connection, statement, tuple(relation.types), batch_bytes)
+
+
+def statement_text(connection: Connection, statement: ClauseElement) -> str:
+    """Returns a statement as text with its values, because a COPY has no parameters."""
+    return _compile(connection, statement) % ()
+
+
+def _compile(connection: Connection, statement: ClauseElement) -> str:
+    """Returns a statement as text with its values, in which % is doubled for the driver."""
+    return str(statement.compile(connection, compile_kwargs={"literal_binds": True}))
 
 
 def copy_statement(
@@ -101,17 +112,11 @@ def copy_statement(
 
     Raises the errors of ``copy_table``.
     """
-    copying = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv)").format(sql.SQL(statement))
-    yield from _copy(connection, copying, names, batch_bytes)
-
-
-def _copy(
-    connection: Connection, statement: sql.Composed, names: tuple[str, ...], batch_bytes: int
-) -> Iterator[pa.RecordBatch]:
+    copying = f"COPY ({statement}) TO STDOUT (FORMAT csv)".encode()
     parse = _CsvParser(names)
     driver: Any = connection.connection.driver_connection
     with driver_errors(connection):
-        for block in _blocks(driver, statement, batch_bytes):
+        for block in _blocks(driver, copying, batch_bytes):
             yield parse(block)
 
 
@@ -128,7 +133,7 @@ def driver_errors(connection: Connection) -> Iterator[None]:
         raise DBAPIError.instance(None, None, error, psycopg.Error) from error
 
 
-def _blocks(driver: Any, statement: sql.Composed, batch_bytes: int) -> Iterator[bytearray]:
+def _blocks(driver: Any, statement: bytes, batch_bytes: int) -> Iterator[bytearray]:
     """Yields blocks of complete CSV rows; the server sends each row as one message.
 
     Rows are copied at once: to keep their messages until a block is complete takes three times as long.
@@ -186,69 +191,13 @@ class _CsvParser:
         return batch.rename_columns(self._names)
 
 
-def item_text(connection: Connection, relation: Relation, name: str) -> str:
-    """Returns the SQL of a column as ``copy_table`` reads it."""
-    return _item(relation, name).as_string(connection.connection.driver_connection)
+def item_sql(relation: Relation, name: str, column: str | None = None) -> str:
+    """Returns the SQL of a column in the log's form, for a COPY, which writes values as their types do.
 
-
-def _item(relation: Relation, name: str) -> sql.Composable:
-    """Returns a column in the log's form: binary values as Base64 without line breaks, booleans as words."""
-    column = sql.Identifier(name)
+    Binary values are Base64 without line breaks, booleans words.  Nothing else is cast: the casts of a
+    user-defined type may be functions of its owner, which would run with the permissions of this user.
+    """
+    column = column or sql.Identifier(name).as_string()
     if relation.casts[name] == "bytea":
-        return sql.SQL("replace(encode({}, 'base64'), E'\\n', '')").format(column)
-    if relation.casts[name] == "boolean":
-        return sql.SQL("CAST({} AS text)").format(column)
-    return column
-
-
-def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
-    """Returns the FROM clause: table, conditions, order and limit."""
-    table = [name for name in (relation.schema, relation.table.name) if name is not None]
-    conditions: list[sql.Composable] = []
-    if bounds.where is not None:
-        column, value = bounds.where
-        conditions.append(sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(value)))
-    if bounds.order is not None and bounds.low is not None:
-        at_least = sql.SQL("{} >= {}")
-        conditions.append(at_least.format(sql.Identifier(bounds.order), sql.Literal(bounds.low)))
-    if bounds.order is not None and bounds.high is not None:
-        column_ = sql.Identifier(bounds.order)
-        below = (
-            sql.SQL("{0} < {1}")
-            if bounds.low is not None
-            else sql.SQL("({0} < {1} OR {0} IS NULL)")
-        )
-        conditions.append(below.format(column_, sql.Literal(bounds.high)))
-    if bounds.span is not None:
-        conditions.append(span_sql(bounds.span, relation))
-    clause = sql.Composed([sql.Identifier(*table)])
-    if conditions:
-        clause = sql.SQL("{} WHERE {}").format(clause, sql.SQL(" AND ").join(conditions))
-    if bounds.sort is not None:
-        clause = sql.SQL("{} ORDER BY {}").format(clause, sql.Identifier(bounds.sort))
-    if bounds.max_rows is not None:
-        clause = sql.SQL("{} LIMIT {}").format(clause, sql.Literal(bounds.max_rows))
-    return clause
-
-
-def span_sql(span: Span, relation: Relation) -> sql.Composed:
-    """Returns the condition of a span, for PostgreSQL's COPY, which has no parameters."""
-    name = sql.Identifier(span.column)
-    text = sql.SQL("CAST({} AS text)").format(name)
-    if span.column in relation.user_types:
-        # the cast of a user-defined type may be a function of the type's owner
-        text = sql.SQL("pg_catalog.concat({})").format(name)
-    value = name if is_text(relation, span.column) else text
-    fits = sql.SQL("{} ~ {}").format(text, sql.Literal(span.form))
-    inside = sql.SQL("{} AND {} <= {}").format(fits, value, sql.Literal(span.upto))
-    if span.after is not None:
-        inside = sql.SQL("{} AND {} > {}").format(inside, value, sql.Literal(span.after))
-    if not span.others:
-        return sql.SQL("({})").format(inside)
-    return sql.SQL("(({}) OR {} IS NULL OR NOT {})").format(inside, name, fits)
-
-
-def _driver_text(connection: Connection, statement: sql.Composable) -> str:
-    """Returns the statement as text for the driver, with % doubled."""
-    driver: Any = connection.connection.driver_connection
-    return statement.as_string(driver).replace("%", "%%")
+        return f"pg_catalog.replace(pg_catalog.encode({column}, 'base64'), E'\\n', '')"
+    return f"CAST({column} AS text)" if relation.casts[name] == "boolean" else column

@@ -151,6 +151,7 @@ def message_of(error: Exception) -> str:
     if hides_values() and is_data_error(error):
         return f"{type(orig).__name__}; masking hides its message"
     text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
+    text = re.sub(r"\nLINE \d+: .*(?:\n *\^)?", "", text)  # a part of the statement
     text = re.sub(r"\s+", " ", text).strip() or type(orig).__name__
     # PostgreSQL's library repeats host, port and user before the server's message
     before, fatal, message = text.rpartition("FATAL: ")

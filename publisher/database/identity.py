@@ -19,12 +19,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
 from publisher.database.failures import is_lost
+from publisher.database.named_sql import catalogue_query
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +74,6 @@ _OTHER_WHY = {
 _KEPT = "identity"
 """Key of identities in the facts that SQLAlchemy keeps with a connection."""
 
-_POSTGRESQL = text("""
-    SELECT s.system_identifier, d.oid, c.oid
-    FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d, pg_catalog.pg_class AS c
-    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE d.datname = current_database() AND n.nspname = :schema AND c.relname = :name
-""")
-_POSTGRESQL_PLACE = text("""
-    SELECT s.system_identifier, d.oid
-    FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d
-    WHERE d.datname = current_database()
-""")
-_MARIADB_PLACE = text("SELECT @@hostname, @@port, @@datadir, COALESCE(:schema, DATABASE())")
-_MARIADB = text("""
-    SELECT @@hostname, @@port, @@datadir, t.table_schema, t.table_name, t.create_time
-    FROM information_schema.tables AS t
-    WHERE t.table_schema = COALESCE(:schema, DATABASE()) AND t.table_name = :name
-""")
-
 
 def identity_of(database: Database, relation: Relation, stamp: str | None = None) -> str | None:
     """Reads the identity of a table; ``None`` if it has none.
@@ -102,7 +85,7 @@ def identity_of(database: Database, relation: Relation, stamp: str | None = None
     if database.engine.dialect.name == "sqlite":
         return _of_file(Path(database.url.database or ""), [relation.table.name])
     names = {"schema": relation.schema, "name": relation.table.name}
-    return _of_server(database, _POSTGRESQL, _MARIADB, names, stamp)
+    return _of_server(database, "table_identity", names, stamp)
 
 
 def place_of(database: Database, relation: Relation) -> str | None:
@@ -114,19 +97,15 @@ def place_of(database: Database, relation: Relation) -> str | None:
     if dialect == "sqlite":
         return _of_file(Path(database.url.database or ""), [])
     names = {} if dialect == "postgresql" else {"schema": relation.schema}
-    return _of_server(database, _POSTGRESQL_PLACE, _MARIADB_PLACE, names)
+    return _of_server(database, "database_identity", names)
 
 
 def _of_server(
-    database: Database,
-    postgresql: TextClause,
-    mariadb: TextClause,
-    names: dict[str, str | None],
-    stamp: str | None = None,
+    database: Database, query: str, names: dict[str, str | None], stamp: str | None = None
 ) -> str | None:
-    """Reads an identity with the statement for the kind of server; for ``stamp`` see ``identity_of``."""
+    """Reads an identity by a query of the catalogue; for ``stamp`` see ``identity_of``."""
     dialect = database.engine.dialect.name
-    statement = {"postgresql": postgresql, "mysql": mariadb, "mariadb": mariadb}.get(dialect)
+    statement = catalogue_query(dialect, query)
     if statement is None:
         return None
 
@@ -142,7 +121,7 @@ def _of_server(
         parts = [str(part) for part in row]
         return (
             f"{_POSTGRESQL_KIND}{':'.join(parts)}"
-            if statement is postgresql
+            if dialect == "postgresql"
             else f"mariadb:{digest_of(parts)}"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,6 @@ _KEYS = 4_000
 _KEYS_WITH_CHILDREN = 2_000
 """Maximum number of keys in statements for child tables: twice as many take longer (measured)."""
 Numbers = npt.NDArray[np.int64]
-TextOf = Callable[[Any], str | None]
 
 
 class KeyBatch(NamedTuple):
@@ -73,19 +72,15 @@ class DatabaseLookup:
     def __init__(
         self,
         database: Database,
-        text_of: TextOf,
         classes: Catalogue | None = None,
         snapshot: str | None = None,
     ) -> None:
-        """``text_of`` converts a value of the driver to the log's text form.
-
-        ``classes`` describes the child tables of objects; without it only rows are read.  ``snapshot`` is
+        """``classes`` describes the child tables of objects; without it only rows are read.  ``snapshot`` is
         the shared snapshot of PostgreSQL to read; ``None`` reads the present rows."""
         self._database = database
         self._classes = classes
         self._readers: dict[Query, ClassReader] = {}
         self._row_keys: dict[Query, RowKey] = {}
-        self._text_of = text_of
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
         """By schema, table and the columns that keys name."""
@@ -168,7 +163,7 @@ class DatabaseLookup:
             return _unknown_column(relation, columns[names.index(None)])
         dialect = self._database.engine.dialect
         key = tuple(name for name in names if name is not None)
-        query = statements.query(dialect, relation, key, self._text_of)
+        query = statements.query(dialect, relation, key)
         if table is not None and view is not None:
             query = ViewQuery(query, table, view)
             key = tuple(table.column(name) or name for name in columns)
@@ -176,7 +171,7 @@ class DatabaseLookup:
         self._row_keys[query] = row_key(columns, places, table or relation.table)
         if table is None or view is not None:
             return query
-        reader = class_reader(catalogue_of(self._database), dialect, table, self._text_of)
+        reader = class_reader(catalogue_of(self._database), dialect, table)
         if reader is not None:
             self._readers[query] = reader
         return query

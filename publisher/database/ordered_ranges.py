@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Text, and_, cast, func, not_, or_, types
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, func, not_, or_, select, types
 from sqlalchemy import case as case_of
 
-from publisher.database.catalogue import Relation, sql_column
+from publisher.database.catalogue import Relation, sql_column, sql_table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,31 @@ class Bounds(NamedTuple):
     sort: str | None = None
     span: Span | None = None
     max_rows: int | None = None
+
+
+def select_rows(
+    relation: Relation, bounds: Bounds, items: Sequence[ColumnElement[Any]]
+) -> Select[Any]:
+    """Selects the rows of a table within bounds."""
+    statement = select(*items).select_from(sql_table_of(relation))
+    if bounds.where is not None:
+        name, value = bounds.where
+        wanted: ColumnElement[Any] = sql_column(name)
+        if isinstance(relation.types[name], types.NullType):
+            wanted = as_text(relation, name)  # SQLite compares no number with a text
+        statement = statement.where(wanted == value)
+    if bounds.order is not None:
+        order = sql_column(bounds.order)
+        if bounds.low is not None:
+            statement = statement.where(order >= bounds.low)
+        if bounds.high is not None:
+            has_null = () if bounds.low is not None else (order.is_(None),)
+            statement = statement.where(or_(order < bounds.high, *has_null))
+    if bounds.span is not None:
+        statement = statement.where(span_condition(bounds.span, relation))
+    if bounds.sort is not None:
+        statement = statement.order_by(sql_column(bounds.sort))
+    return statement if bounds.max_rows is None else statement.limit(bounds.max_rows)
 
 
 def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:

@@ -18,7 +18,7 @@ from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_chil
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import NO_DATABASE, Lookup
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
-from publisher.xds.values import ValueOptions, text_of
+from publisher.xds.values import ValueOptions
 
 
 class Closeable(Protocol):
@@ -62,7 +62,7 @@ class Resources:
     """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
+        self.rules = rules
         self._stack = ExitStack()
         self._database = Database(rules.database) if rules.database is not None else None
         self._tables: DatabaseCatalogue | None = None
@@ -71,13 +71,13 @@ class Resources:
         if self._database is not None:
             self._tables = catalogue_of(self._database)
             self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
-            self.lookup = DatabaseLookup(self._database, text_of)
+            self.lookup = DatabaseLookup(self._database)
 
     def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
         """Returns the catalogue for sources of a format: of classes, or of single tables.
 
         ``tables`` are those that the settings of the source describe."""
-        if not self._rules.have_classes(format_):
+        if not self.rules.have_classes(format_):
             return self._layer(tables)
         tables = without_keys_of_children(tables, self._classes(self.catalogue))
         return self._classes(self._layer(tables))
@@ -86,7 +86,7 @@ class Resources:
         return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
 
     def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
-        rules, tables = self._rules, self._tables
+        rules, tables = self.rules, self._tables
         keys = () if tables is None else (tables.keys_of, tables.key_columns_of)
         return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
@@ -97,14 +97,14 @@ class Resources:
         classes = self._classes_of(format_)
         if self._database is None or (classes is None and not snapshot):
             return self.lookup
-        return DatabaseLookup(self._database, text_of, classes, snapshot)
+        return DatabaseLookup(self._database, classes, snapshot)
 
     def close_at_end(self, user: C) -> C:
         """Closes something that uses these resources before they end."""
         return self._stack.enter_context(closing(user))
 
     def _classes_of(self, format_: str) -> Catalogue | None:
-        return self.catalogue_of(format_) if self._rules.have_classes(format_) else None
+        return self.catalogue_of(format_) if self.rules.have_classes(format_) else None
 
     def __enter__(self) -> Self:
         return self

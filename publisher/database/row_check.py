@@ -22,6 +22,7 @@ from sqlalchemy.sql.selectable import Select
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
 from publisher.database.text_columns import text_column
+from publisher.xds.values import text_of
 
 Ids = npt.NDArray[np.int64]
 _BATCH_BYTES = 8 << 20
@@ -34,8 +35,6 @@ class RowCheck:
     columns: tuple[str, ...]
     """Columns of a fingerprint in the spelling of the database, the record id first."""
     fingerprints_of: Callable[[list[pa.Array]], Ids]
-    text_of: Callable[[Any], str | None]
-    """Converts a value of the driver to the log's text form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +87,19 @@ class RowReader:
             ]
         from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
-        return [
-            literal_column(copy.item_text(connection, self._relation, name))
-            for name in self._check.columns
-        ]
+        return [literal_column(copy.item_sql(self._relation, name)) for name in self._check.columns]
 
     def _rows(self, connection: Connection, statement: Any) -> Iterator[list[pa.Array]]:
         if self.returns_rows:
             from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
-            compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
-            statement_text = str(compiled) % ()  # in compiled text % is doubled for the driver
+            text = copy.statement_text(connection, statement)
             names = tuple(f"c{place}" for place in range(len(self._check.columns)))
-            for batch in copy.copy_statement(connection, statement_text, names, _BATCH_BYTES):
+            for batch in copy.copy_statement(connection, text, names, _BATCH_BYTES):
                 yield batch.columns
             return
         rows = connection.execute(statement).all()
         if rows:
-            text_of = self._check.text_of
             yield [
                 pa.array(map(text_of, values), pa.string()) for values in zip(*rows, strict=True)
             ]

@@ -3,7 +3,7 @@
 The database decides whether a row has a key, by the column's type and collation:
 
 * PostgreSQL joins the table with the numbered keys, so each row comes with the number of its key.
-* Other databases get the keys in an IN list.  This module matches rows whose key values are the same.  It
+* MariaDB and SQLite get the keys in an IN list.  This module matches rows whose key values are the same.  It
   queries the remaining keys again in ever smaller batches, because only the database knows whether a row has
   an equal key by its collation (case, accents, trailing blanks).  If they have no rows, one more statement
   shows this.
@@ -11,21 +11,17 @@ The database decides whether a row has a key, by the column's type and collation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
-    Select,
     String,
-    and_,
     bindparam,
     cast,
-    literal,
-    or_,
     select,
     tuple_,
     types,
@@ -45,10 +41,13 @@ from publisher.database.numbered_rows import (
 from publisher.database.text_columns import text_column
 from publisher.model.catalogue import ColumnKind
 from publisher.planning.query_back import Answer, Answers, CurrentRow
+from publisher.xds.values import text_of
 
 __all__ = ["InListQuery", "KeyValueError", "Query", "Values", "query"]
 
-Convert: TypeAlias = Callable[[Any], str | None]
+_LONGEST_LIST = 1_000
+_MAX_PARAMETERS = 32_000
+"""Limit of the parameters of a statement in SQLite, a little below."""
 
 
 class Query(Protocol):
@@ -72,45 +71,41 @@ class Query(Protocol):
         """Reads all rows of each key; no two keys may be equal for the database."""
 
 
-def query(
-    dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
-) -> Query:
+def query(dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> Query:
     """Creates the query for rows of ``relation`` by ``columns``."""
-    if dialect.name == "postgresql" and dialect.driver == "psycopg":
+    if dialect.name == "postgresql":
         from publisher.database.join_query import JoinQuery  # noqa: PLC0415 - needs psycopg
 
-        return JoinQuery(dialect, relation, columns)
-    return InListQuery(dialect, relation, columns, text_of)
+        return JoinQuery(relation, columns)
+    return InListQuery(dialect, relation, columns)
 
 
 class InListQuery:
-    """Other databases: reads rows by an IN list of keys."""
+    """MariaDB and SQLite: reads rows by an IN list of keys."""
 
-    def __init__(
-        self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
-    ) -> None:
+    def __init__(self, dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> None:
         self.name = relation.table.name
         self.columns = tuple(relation.types)
         self._width = len(columns)
-        self._max_parameters = _parameter_limit(dialect)
         kinds = [relation.table.columns[name] for name in columns]
         self._key = [
             key_column(kind, padded=name in relation.table.padded, sqlite=dialect.name == "sqlite")
             for kind, name in zip(kinds, columns, strict=True)
         ]
         self._has_collation = ColumnKind.STRING in kinds
-        self._convert = text_of
-        self._tuples = self._width > 1 and dialect.name in _ROW_VALUES
+        compared: list[Any] = [_comparable(relation, name, dialect) for name in columns]
+        wanted = tuple_(*compared) if self._width > 1 else compared[0]
+        type_ = None if self._width > 1 else types.NullType()
+        listed = wanted.in_(bindparam("keys", expanding=True, type_=type_))
         # key columns also as the driver reads them, to find the key of each row
-        self._all_columns = select_texts(relation, dialect, map(sql_column, columns))
-        self._compared = [_comparable(relation, name, dialect) for name in columns]
-        self._statement = self._with_list() if self._width == 1 or self._tuples else None
+        items = [*map(sql_column, columns), *text_columns(relation, dialect)]
+        self._statement = select(*items).select_from(sql_table_of(relation)).where(listed)
 
     def max_keys(self, wanted: int) -> int:
         """Returns the number of keys that fit into the database's maximum number of parameters.
 
         For longer lists, MariaDB may read the whole table instead."""
-        return max(1, min(wanted, _LONGEST_LIST, self._max_parameters // self._width))
+        return max(1, min(wanted, _LONGEST_LIST, _MAX_PARAMETERS // self._width))
 
     def keys(self, columns: Keys) -> Keys:
         """Converts the texts to values of the columns' types."""
@@ -132,7 +127,7 @@ class InListQuery:
         answers: list[Answer],
     ) -> None:
         """Reads the rows of the keys with these ``numbers`` into ``answers``."""
-        rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
+        rows = self._execute(connection, [keys[n] for n in numbers])
         if len(numbers) == 1:
             answers[numbers[0]] = self._only(rows)
         if len(numbers) == 1 or not rows:
@@ -173,7 +168,7 @@ class InListQuery:
         found: list[list[Texts]],
     ) -> None:
         """Reads all rows of the keys with these ``numbers`` into ``found``."""
-        rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
+        rows = self._execute(connection, [keys[n] for n in numbers])
         numbers_of: dict[Values, list[int]] = {}
         for n in numbers:
             numbers_of.setdefault(self._same(keys[n]), []).append(n)
@@ -197,52 +192,21 @@ class InListQuery:
 
     def _texts(self, rows: Sequence[Any]) -> list[Texts]:
         """Converts the rows to text, column by column."""
-        convert, width = self._convert, self._width
-        texts = [list(map(convert, values)) for values in [*zip(*rows, strict=True)][width:]]
-        return list(zip(*texts, strict=True))
+        columns = [*zip(*rows, strict=True)][self._width :]
+        return list(zip(*[list(map(text_of, values)) for values in columns], strict=True))
 
-    def _statement_for(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
-        if self._statement is not None:
-            return self._statement, {"keys": keys if self._tuples else [key[0] for key in keys]}
-        conditions = [
-            and_(
-                *(
-                    c == literal(v, types.NullType())
-                    for c, v in zip(self._compared, key, strict=True)
-                )
-            )
-            for key in keys
-        ]
-        return self._all_columns.where(or_(*conditions)), {}
-
-    def _with_list(self) -> Select[Any]:
-        keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
-        left: Any = tuple_(*self._compared) if self._tuples else self._compared[0]
-        return self._all_columns.where(left.in_(keys))
+    def _execute(self, connection: Connection, keys: Sequence[Values]) -> Sequence[Any]:
+        values = keys if self._width > 1 else [key[0] for key in keys]
+        return connection.execute(self._statement, {"keys": values}).all()
 
 
-_LONGEST_LIST = 1_000
-_ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})
-
-
-def _parameter_limit(dialect: Dialect) -> int:
-    """Returns the maximum number of parameters of a statement."""
-    if dialect.name == "sqlite":
-        version = getattr(dialect.loaded_dbapi, "sqlite_version_info", (3, 0))
-        return 32_766 if version >= (3, 32) else 999
-    return {"mssql": 2_000, "oracle": 1_000}.get(dialect.name, 32_000)
-
-
-def select_texts(
-    relation: Relation, dialect: Dialect, others: Iterable[ColumnElement[Any]] = ()
-) -> Select[Any]:
-    """Selects the text of all columns after ``others``, without SQLAlchemy's conversions of values."""
-    texts = [
+def text_columns(relation: Relation, dialect: Dialect) -> list[ColumnElement[Any]]:
+    """Returns the text of all columns, without SQLAlchemy's conversions of values."""
+    return [
         # other names than those of columns, which conditions and the order of rows refer to
         text_column(relation, name, dialect).label(f"xds_text_{place}")
         for place, name in enumerate(relation.types)
     ]
-    return select(*others, *texts).select_from(sql_table_of(relation))
 
 
 def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:

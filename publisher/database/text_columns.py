@@ -16,22 +16,15 @@ from publisher.model.catalogue import ColumnKind
 
 
 def text_column(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:
-    """Returns a column of the table as text, binary values as bytes.
-
-    For other databases, returns the values of the driver.
-    """
+    """Returns a column of a table of MariaDB or SQLite as text, binary values as bytes."""
     type_, kind = relation.types[name], relation.table.columns[name]
     mark = '"' if dialect.name == "sqlite" else "`"
     value = mark + name.replace(mark, mark * 2) + mark  # SQLAlchemy doubles % in the whole text
     if dialect.name == "sqlite":
         return literal_column(_sqlite_item(value, type_, kind))
-    if dialect.name not in ("mysql", "mariadb") or kind is ColumnKind.OCTET:
+    if kind is ColumnKind.OCTET or isinstance(type_, types.String):
         return sql_column(name)
-    return (
-        sql_column(name)
-        if isinstance(type_, types.String)
-        else literal_column(mariadb_text(value, type_))
-    )
+    return literal_column(mariadb_text(value, type_))
 
 
 def mariadb_text(value: str, type_: Type) -> str:

@@ -23,8 +23,9 @@ DRIVERS: Mapping[str, str] = {
     "postgres": "postgresql+psycopg",
     "mysql": "mysql+pymysql",
     "mariadb": "mariadb+pymysql",
+    "sqlite": "sqlite+pysqlite",
 }
-"""Driver of a URL without one."""
+"""Kinds of databases with their drivers, whose values have one text in all of the program."""
 
 _PLAIN = re.compile(
     r"(?:postgres|postgresql(?:\+psycopg)?)"
@@ -32,7 +33,6 @@ _PLAIN = re.compile(
     re.ASCII,
 )
 """URLs of PostgreSQL without options, whose parts mean themselves."""
-_KINDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
 
 
 def complete(url: str | None, variable: str | None) -> URL:
@@ -52,12 +52,14 @@ def complete(url: str | None, variable: str | None) -> URL:
             [_url_problem("is not a URL: write postgresql://USER@HOST/DATABASE")]
         ) from None
     kind = parsed.get_backend_name()
-    if kind not in _KINDS:
-        matches = get_close_matches(kind, _KINDS, 1, 0.6)
+    if kind not in DRIVERS:
+        matches = get_close_matches(kind, DRIVERS, 1, 0.6)
         advice = f"write {matches[0]}" if matches else "use postgresql, mariadb or sqlite"
         raise SettingsError([_url_problem(f"{kind} is not a known kind of database: {advice}")])
-    parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
-    return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
+    if parsed.drivername not in (kind, DRIVERS[kind]):
+        advice = f"{parsed.drivername} names another driver: write {kind}, without a driver"
+        raise SettingsError([_url_problem(advice)])
+    return _with_file(parsed) if kind == "sqlite" else parsed.set(drivername=DRIVERS[kind])
 
 
 @lru_cache(maxsize=16)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import sleep as pause
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -233,7 +234,7 @@ class Closing:
                 for name, rows in run.tables.items():
                     writers[f"{name}.parquet"].add(number_rows(rows, run.handle.number))
                 writers[RUNS_FILE].add(_run_row(run, failed=failed))
-            time.sleep(_PAUSE)
+            pause(_PAUSE)
         for writer in writers.values():
             writer.close()
         for folder in (hour.folder, hour.folder.parent, self._root):
@@ -275,7 +276,7 @@ class Closing:
             if not rows:
                 return
             delete_runs(self._root, [number for (number,) in rows])
-            time.sleep(_PAUSE)
+            pause(_PAUSE)
 
 
 class _HourFile:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +15,11 @@ import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
 from publisher.database.resources import Resources
+from publisher.engine.local import LocalEngine
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.runs.prepare import prepare_context
 from publisher.sources.contract import Context, Source
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.registry import FORMATS
 
@@ -31,20 +35,24 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     """
     source = settings.for_replay().sources[0]
     reader, rules = source.reader, settings.rules
-    with Resources(rules) as resources:
+    with Resources(rules) as resources, ExitStack() as stack:
         catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(
             source=0, lanes=settings.run.lane_count, catalogue=catalogue, classes=settings.classes
         )
-        split_count = _split_count(reader, snapshots)
         masks = masks_of(rules.masking, source.filters, catalogue, rules.values)
-        with prepare_here(reader, snapshots, split_count, catalogue) as prepared:
-            for number, split in enumerate(prepared.splits):
-                file = prepared.source.file_of(split)
-                batches = prepared.read(number, context)
-                for record in in_order(mask_records(batches, masks), source.format):
-                    content = {"file": file} | _describe(record, reader.position_text)
-                    yield json.dumps(content, ensure_ascii=False)
+        staged = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")), "state")
+        source = replace(source, snapshots=tuple(snapshots))
+        wanted = _split_count(reader, snapshots)
+        prepared = reader.prepare(
+            prepare_context(source, resources, LocalEngine(), stack, staged, wanted)
+        )
+        for number, split in enumerate(prepared.splits):
+            file = prepared.source.file_of(split)
+            batches = prepared.read(number, context)
+            for record in in_order(mask_records(batches, masks), source.format):
+                content = {"file": file} | _describe(record, reader.position_text)
+                yield json.dumps(content, ensure_ascii=False)
 
 
 def _split_count(reader: Source, snapshots: Sequence[Path]) -> int:

@@ -32,7 +32,7 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.contract import ComparingSource
 from publisher.triggers import TableRef
 from publisher.triggers.compare import compare_triggers
-from publisher.triggers.examine import can_examine, functions_of_owners, unsafe_functions
+from publisher.triggers.installed import can_examine, functions_of_owners, unsafe_functions
 from publisher.xds.document import Envelope
 
 _ENGINE_WITHOUT_SPARK = (
@@ -120,7 +120,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     if source.table is not None:
         assert source.database is not None
         with Database(source.database) as database:
-            source.live.fits(database)
+            source.reader.fits(database)
             _refuse_other_table(settings, source)
             return f"table {source.table} of {database.name} has the required columns"
     if source.comparison is not None:

@@ -17,7 +17,7 @@ from publisher.ledger.runs import StoredRun
 from publisher.model.change import Object, Position
 from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
-from publisher.sources.contract import Source, SourceBase
+from publisher.sources.contract import Source
 from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
@@ -123,7 +123,7 @@ class PositionTexts:
     def __init__(self, runs: Sequence[StoredRun]) -> None:
         """``runs`` are the runs of the part that has the records."""
         self._runs = runs
-        self._sources: dict[tuple[int, int], SourceBase] = {}
+        self._sources: dict[tuple[int, int], Source] = {}
 
     def of(self, decision: Mapping[str, Any]) -> str:
         """Formats the position of a decision, given as a row of a part."""
@@ -140,5 +140,5 @@ def position_text(source: SourceEntry, position: Position) -> str:
     return _text(FORMATS[source.format].restore(source.options, source.reading), position)
 
 
-def _text(source: SourceBase, position: Position) -> str:
+def _text(source: Source, position: Position) -> str:
     return source.position_text(position._replace(part=position.part or ""))

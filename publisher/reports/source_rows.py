@@ -62,7 +62,7 @@ def _source_of(settings: Settings | None, name: str, table: str) -> SourceSettin
 
 
 def _read(source: SourceSettings, positions: Sequence[str], rows: _Rows) -> None:
-    live = source.live
+    live = source.reader
     for text in positions:
         if text not in rows:
             rows[text] = live.rows_at(live.parse_position(text))

@@ -21,8 +21,9 @@ from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import identify_log
 from publisher.runs.prepare import RunRequest
+from publisher.sources.contract import AnySplit
 from publisher.sources.files.file_splits import Split
-from publisher.sources.work import AnySplit, SourceWork, Work
+from publisher.sources.work import SourceWork, Work
 
 
 class SourceInputs(NamedTuple):

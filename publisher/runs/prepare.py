@@ -19,15 +19,15 @@ from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import (
+    AnySplit,
     CarryOver,
     ComparingSource,
-    LiveSource,
     PrepareContext,
     PreparedSource,
     Source,
 )
 from publisher.sources.files.file_splits import Split
-from publisher.sources.work import AnySplit, SourceWork, Work
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import limit_of_xml
 
 SPLITS = 8
@@ -173,29 +173,41 @@ def source_work(
 def _prepare(
     request: RunRequest, source: SourceSettings, engine: Engine, stack: ExitStack
 ) -> PreparedSource:
-    reader = source.reader if source.table is None else source.live
     if not source.reads:
-        return PreparedSource(reader)
-    rules = request.settings.rules
-    with Resources(rules) as resources:
-        return _prepare_fitting_files(
-            reader,
-            PrepareContext(
-                wanted=request.splits,
-                catalogue=resources.catalogue_of(reader.format, reader.tables()),
-                tasks=EngineTasks(engine, rules, reader),
-                stack=stack,
-                staged=request.ledger_run.state_folder(source.name),
-                paths=source.snapshots,
-                database=source.database,
-                carry_over=request.carry_over(source),
-                number=request.number,
-                reported=request.reported.get(source.name, frozenset()),
-            ),
+        return PreparedSource(source.reader)
+    staged = request.ledger_run.state_folder(source.name)
+    with Resources(request.settings.rules) as resources:
+        context = replace(
+            prepare_context(source, resources, engine, stack, staged, request.splits),
+            carry_over=request.carry_over(source),
+            number=request.number,
+            reported=request.reported.get(source.name, frozenset()),
         )
+        return _prepare_fitting_files(source.reader, context)
 
 
-def _prepare_fitting_files(reader: Source | LiveSource, context: PrepareContext) -> PreparedSource:
+def prepare_context(
+    source: SourceSettings,
+    resources: Resources,
+    engine: Engine,
+    stack: ExitStack,
+    staged: Path,
+    wanted: int,
+) -> PrepareContext:
+    """Describes the input of a source that is prepared in tasks of an engine, see ``PrepareContext``."""
+    reader = source.reader
+    return PrepareContext(
+        wanted=wanted,
+        catalogue=resources.catalogue_of(reader.format, reader.tables()),
+        tasks=EngineTasks(engine, resources.rules, reader),
+        stack=stack,
+        staged=staged,
+        paths=source.snapshots,
+        database=source.database,
+    )
+
+
+def _prepare_fitting_files(reader: Source, context: PrepareContext) -> PreparedSource:
     """Prepares a source; a run of a job leaves refused files out.
 
     In a format with transactions the files behind a refused one wait, because a transaction may continue in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from publisher.config.settings import Settings
@@ -11,9 +12,7 @@ from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
-from publisher.runs.prepare import source_work
-from publisher.runs.source_tasks import EngineTasks
-from publisher.sources.contract import PrepareContext
+from publisher.runs.prepare import prepare_context, source_work
 from publisher.sources.work import Work
 
 _PART_BYTES = 4 << 20
@@ -38,16 +37,10 @@ def prepare_reading(
     files = tuple(path.absolute() for path in reader.files(paths))  # executors work elsewhere
     size = sum(path.stat().st_size for path in files)
     engine.expect(lambda: InputSize(bytes=size))
+    wanted = min(most, 1 + size // _PART_BYTES)
     with Resources(rules) as resources:
-        context = PrepareContext(
-            wanted=min(most, 1 + size // _PART_BYTES),
-            catalogue=resources.catalogue_of(reader.format, reader.tables()),
-            tasks=EngineTasks(engine, rules, reader),
-            stack=stack,
-            staged=folder / "state",
-            paths=files,
-            database=source.database,
-        )
+        source = replace(source, snapshots=files)
+        context = prepare_context(source, resources, engine, stack, folder / "state", wanted)
         prepared = reader.prepare(context)
     work = source_work(source, prepared, IdOrigin.of("", source.name))
     return Work((work,), rules, settings.run.lane_count, microseconds(None), folder / "shared")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,12 @@ import pyarrow.compute as pc
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.resources import Resources
+from publisher.engine.local import LocalEngine
 from publisher.errors import PublisherError
-from publisher.model.catalogue import Catalogue
 from publisher.model.change import TALLY, EventType, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.runs.prepare import prepare_context
 from publisher.sources.contract import Context, PreparedSource
-from publisher.sources.local_tasks import prepare_here
 
 RECORDS = 100
 """Number of records in a sample."""
@@ -67,32 +68,26 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
         PublisherError: The source cannot be read.
     """
     sample = Sample()
-    with Resources(settings.rules) as resources:
-        reader = source.reader if source.table is None else source.live
-        catalogue = resources.catalogue_of(source.format, reader.tables())
+    with Resources(settings.rules) as resources, ExitStack() as stack:
+        prepared = _prepare(source, resources, stack)
+        catalogue = resources.catalogue_of(source.format, source.reader.tables())
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
-        with _prepare(source, catalogue) as prepared:
-            numbers = range(len(prepared.splits))
-            batches = (batch for number in numbers for batch in prepared.read(number, context))
-            for record in _first(batches, limit):
-                _add(sample, record, prepared.source.position_text)
+        numbers = range(len(prepared.splits))
+        batches = (batch for number in numbers for batch in prepared.read(number, context))
+        for record in _first(batches, limit):
+            _add(sample, record, prepared.source.position_text)
     return sample
 
 
-def _prepare(
-    source: SourceSettings, catalogue: Catalogue
-) -> AbstractContextManager[PreparedSource]:
+def _prepare(source: SourceSettings, resources: Resources, stack: ExitStack) -> PreparedSource:
     """Prepares a source: large files are limited to the first split, compared tables to some rows."""
     size = sum(path.stat().st_size for path in source.snapshots)
     is_large = size > _FULLY_PREPARED
-    return prepare_here(
-        source.reader if source.table is None else source.live,
-        source.snapshots,
-        _SPLITS if is_large else 1,
-        catalogue,
-        database=source.database,
-        sample=RECORDS if is_large or source.compares_database else None,
-    )
+    staged = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")), "state")
+    wanted = _SPLITS if is_large else 1
+    context = prepare_context(source, resources, LocalEngine(), stack, staged, wanted)
+    is_sample = is_large or source.compares_database
+    return source.reader.prepare(replace(context, sample=RECORDS if is_sample else None))
 
 
 def _first(batches: Iterator[pa.RecordBatch], limit: int) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from publisher.database.resources import Resources, Rules
 from publisher.engine.contract import Engine, Packing
 from publisher.model.catalogue import Catalogue
+from publisher.sources.contract import Source
 from publisher.sources.task_runner import Findings, Item, ShuffleWork
-from publisher.sources.work import AnySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class EngineTasks:
 
     engine: Engine
     rules: Rules
-    source: AnySource | None = None
+    source: Source | None = None
     """The source whose tables the catalogue describes; ``None`` if no task needs a catalogue."""
 
     def survey(
@@ -41,7 +41,7 @@ class EngineTasks:
 
 
 def _survey(
-    survey: Callable[[Any, Catalogue], Any], rules: Rules, source: AnySource | None, item: object
+    survey: Callable[[Any, Catalogue], Any], rules: Rules, source: Source | None, item: object
 ) -> Any:
     with Resources(rules) as resources:
         catalogue = resources.catalogue

@@ -31,7 +31,7 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.work import Work
 from publisher.triggers import TableRef
 from publisher.triggers.compare import logged_tables
-from publisher.triggers.examine import can_examine
+from publisher.triggers.installed import can_examine
 from publisher.verify.associations import AssociationTable, table_of_suffix
 from publisher.verify.compare import ResultKind
 from publisher.verify.event_ids import find_conflicts

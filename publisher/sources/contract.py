@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -16,8 +16,9 @@ from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
+from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.live.table_split import TableSplit
+from publisher.sources.live.table_split import TableInput, TableSplit
 from publisher.sources.migration import Migration
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.task_runner import TaskRunner
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from publisher.database.connection import Database
 
 Payload = TypeVar("Payload")
+AnySplit = Split[Any] | TableSplit[Any]
 
 Excludes = Callable[[str | None, str], bool]
 """Called with schema (``None`` if the source names none) and table."""
@@ -124,9 +126,9 @@ class PrepareContext:
 class PreparedSource:
     """A source whose splits tasks can read."""
 
-    source: Source | LiveSource
+    source: Source
     """The source as it goes to tasks, with the results of its preparation."""
-    splits: tuple[Split[Any] | TableSplit[Any], ...] = ()
+    splits: tuple[AnySplit, ...] = ()
     notes: tuple[str, ...] = ()
     """Notes for operators on the preparation; no note rejects a record."""
     refused: tuple[Path, ...] = ()
@@ -136,23 +138,56 @@ class PreparedSource:
 
     def read(self, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads the split of this number, see ``Source.read``."""
-        return read_split(self.source, self.splits[number], number, ctx)
+        return self.source.read(self.splits[number], number, ctx)
 
 
-class SourceBase(ABC):
-    """The part of the contract that sources of files and of tables share."""
+class RowNow(NamedTuple):
+    """A row of a live table as it is now, as JSON text, and its fingerprint, if the format has one.
+
+    Rows that are one record are a list."""
+
+    raw: str
+    fingerprint: int | None = None
+
+
+class Source(ABC):
+    """A source of changes: files, or a table of a database, which differ in their splits only.
+
+    Splits are plain values and equal in two calls; reading one twice gives the same records.
+    """
 
     options: Any
     """Settings of the format, a frozen dataclass."""
+    table: TableInput | None = None
+    """The table to read; ``None``: files."""
 
     @property
     @abstractmethod
     def format(self) -> str:
         """Name of the format, as in settings and ``--format``."""
 
+    def files(
+        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
+    ) -> list[Path]:
+        """Lists the files that paths name, in the order of the paths; files of a directory by name.  By
+        default files of text and Parquet, whose names show their kind.
+
+        Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file
+        excludes this format.
+        """
+        return file_splits.files(paths, may_be_none=may_be_none)
+
     @abstractmethod
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[Any]]:
+        """Cuts files into at least about ``wanted`` parts for tasks, in the order of the input.
+
+        Raises ``UsageError`` if there is nothing to read, ``FileRefusedError`` if a file as a whole cannot
+        be of this format.
+        """
+
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """Prepares the source for a run: surveys the input, continues from the last run, compares tables.
+        By default nothing depends on other splits or other runs.
 
         Writes what the next run needs into ``CarryOver.after``.
 
@@ -161,8 +196,54 @@ class SourceBase(ABC):
             FatalError: The input or the state of the last run does not fit.
             UnreachableError: A database does not answer.
         """
+        return PreparedSource(
+            self, tuple(context.limit(self.splits(context.paths, context.wanted)))
+        )
 
-    def file_of(self, split: Split[Any] | TableSplit[Any]) -> str:
+    def pending(self, context: PendingContext) -> SourceInput:
+        """Finds the input that the next run of a job reads, by default the new files.
+
+        Raises:
+            PublisherError: The files or the state of the last run cannot be read.
+        """
+        paths = tuple(context.new_files())
+        return SourceInput(self, paths, bool(paths))
+
+    def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
+        """Reduces the replaced states, newest first, after the run that wrote ``state`` has been sent.
+
+        Returns notes for operators, in which ``name`` names the source.  By default does nothing."""
+        del state, replaced, name
+        return []
+
+    @abstractmethod
+    def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+        """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
+
+        A record that is fetched from another split, because a record of this split needs it, keeps the
+        number of the split that framed it: tallies and outcomes must agree over all splits of a source.
+        Raises ``FatalError`` if the file has changed or is damaged.
+        """
+
+    @abstractmethod
+    def raw_records(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
+        """Reads records of a split of a file again, by their numbers, as JSON text; omits those that do not
+        exist."""
+
+    def raw_operations(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
+        """Reads changes with all of their records for ``rejects --retry``; by default as ``raw_records``."""
+        return self.raw_records(split, rows)
+
+    def fits(self, database: Database) -> None:  # noqa: B027 - an empty default
+        """Raises ``FatalError`` if the table lacks columns that the format needs."""
+
+    def rows_at(self, position: Position) -> list[RowNow]:  # noqa: ARG002
+        """Reads the rows of the table at a position, whatever their status is, by one statement.
+
+        Raises ``FatalError`` and ``UnreachableError``."""
+        return []
+
+    def file_of(self, split: AnySplit) -> str:
         """Returns the path of the file that a split shows to users; empty for a table."""
         return split.path if isinstance(split, Split) else ""
 
@@ -195,9 +276,9 @@ class SourceBase(ABC):
 
     def read_until(
         self,
-        split: Split[Any] | TableSplit[Any],
+        split: AnySplit,
         last: int,  # noqa: ARG002
-    ) -> Split[Any] | TableSplit[Any]:
+    ) -> AnySplit:
         """Returns a split without rows above ``last``; by default all readings see the same rows."""
         return split
 
@@ -220,70 +301,6 @@ class SourceBase(ABC):
 
         The files of these splits remain unpublished and are read again.  By default does nothing, which
         is right for formats whose state has no facts about files that were read to their end."""
-
-
-class Source(SourceBase):
-    """A source of changes read from files.
-
-    Splits are plain values and equal in two calls; reading one twice gives the same records.
-    """
-
-    @abstractmethod
-    def files(
-        self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
-    ) -> list[Path]:
-        """Lists the files that paths name, in the order of the paths; files of a directory by name.
-
-        Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file
-        excludes this format.
-        """
-
-    @abstractmethod
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[Any]]:
-        """Cuts the input into at least about ``wanted`` parts for tasks, in the order of the input.
-
-        Raises ``UsageError`` if there is nothing to read, ``FileRefusedError`` if a file as a whole cannot
-        be of this format.
-        """
-
-    def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``.  By default nothing depends on other splits or other runs."""
-        return PreparedSource(
-            self, tuple(context.limit(self.splits(context.paths, context.wanted)))
-        )
-
-    def pending(self, context: PendingContext) -> SourceInput:
-        """Finds the input that the next run of a job reads, by default the new files.
-
-        Raises:
-            PublisherError: The files or the state of the last run cannot be read.
-        """
-        paths = tuple(context.new_files())
-        return SourceInput(self, paths, bool(paths))
-
-    def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
-        """Reduces the replaced states, newest first, after the run that wrote ``state`` has been sent.
-
-        Returns notes for operators, in which ``name`` names the source.  By default does nothing."""
-        del state, replaced, name
-        return []
-
-    @abstractmethod
-    def read(self, split: Split[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
-        """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
-
-        A record that is fetched from another split, because a record of this split needs it, keeps the
-        number of the split that framed it: tallies and outcomes must agree over all splits of a source.
-        Raises ``FatalError`` if the file has changed or is damaged.
-        """
-
-    @abstractmethod
-    def raw_records(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
-        """Reads records of a split again, by their numbers, as JSON text; omits those that do not exist."""
-
-    def raw_operations(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
-        """Reads changes with all of their records for ``rejects --retry``; by default as ``raw_records``."""
-        return self.raw_records(split, rows)
 
 
 class ComparingSource(Source):
@@ -328,7 +345,7 @@ class ComparingSource(Source):
         self,
         state: Path,
         before: Path | None,
-        rejected: Iterable[tuple[Split[Any] | TableSplit[Any], frozenset[int]]],
+        rejected: Iterable[tuple[AnySplit, frozenset[int]]],
     ) -> None:
         """Adds rejected changes, by the numbers of their records in splits, to the new state in a folder, so
         that the next comparison does not take them for published.
@@ -348,41 +365,3 @@ class ComparingSource(Source):
 
         ``state`` is the folder with the state of the last run, ``name`` the name of the source.
         Raises ``PublisherError`` if tables, files or the state do not fit."""
-
-
-class RowNow(NamedTuple):
-    """A row of a live table as it is now, as JSON text, and its fingerprint, if the format has one.
-
-    Rows that are one record are a list."""
-
-    raw: str
-    fingerprint: int | None = None
-
-
-class LiveSource(SourceBase):
-    """A source of changes read from a table of a database."""
-
-    database: DatabaseOptions
-
-    @abstractmethod
-    def fits(self, database: Database) -> None:
-        """Raises ``FatalError`` if the table lacks columns that the format needs."""
-
-    @abstractmethod
-    def read(self, split: TableSplit[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
-        """As ``Source.read``."""
-
-    @abstractmethod
-    def rows_at(self, position: Position) -> list[RowNow]:
-        """Reads the rows at a position, whatever their status is, by one statement.
-
-        Raises ``FatalError`` and ``UnreachableError``."""
-
-
-def read_split(
-    source: Source | LiveSource, split: Split[Any] | TableSplit[Any], number: int, ctx: Context
-) -> Iterator[pa.RecordBatch]:
-    """Reads a split with the source that made it."""
-    if isinstance(split, TableSplit):
-        return cast("LiveSource", source).read(split, number, ctx)
-    return cast("Source", source).read(split, number, ctx)

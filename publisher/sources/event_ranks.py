@@ -25,10 +25,10 @@ from publisher.model.sorted_ids import (
     IdFile,
     IdGatherer,
     Ids,
-    merge,
+    ids_in,
     open_ids,
     sort_distinct,
-    write_few_ids,
+    write_ids,
 )
 from publisher.sources.columns.record_batches import Place, batch
 
@@ -176,7 +176,10 @@ class LaneRanks(SplitNotes):
         digest = hashlib.sha256(names.encode()).hexdigest()
         path = self.folder / f"merged-{digest[:32]}"
         if not path.exists():
-            merge([write_few_ids(file, self.folder) for file in files], path)
+            unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+            ids = sort_distinct(np.concatenate([ids_in(file, self.folder) for file in files]))
+            write_ids(ids, unfinished)
+            unfinished.replace(path)
         return path
 
 

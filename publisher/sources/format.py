@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from publisher.database.options import DatabaseOptions
     from publisher.errors import OptionProblem
     from publisher.model.keys import IdentifierCase
-    from publisher.sources.contract import LiveSource, Source
+    from publisher.sources.contract import Source
     from publisher.sources.files.file_splits import Split
-    from publisher.sources.live.table_reader import TextOf
+    from publisher.sources.live.table_split import TableInput
     from publisher.sources.retry import CorrectedRecord, RetryFiles
     from publisher.sources.waiting_rows import TableBacklog
 
@@ -35,8 +35,8 @@ class FormatOptions(Protocol):
 class LiveFormat:
     """Readers of a format for tables of a database."""
 
-    source: Callable[[Any, DatabaseOptions, str, TextOf], LiveSource]
-    """Creates the source from options, database and table."""
+    source: Callable[[Any, TableInput], Source]
+    """Creates the source from options and table."""
     backlog: Callable[[Any, DatabaseOptions, str], TableBacklog]
     """Creates the counter of the rows that wait to be read."""
     estimate_rows: Callable[[Any, DatabaseOptions, str], int | None] | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -24,18 +23,13 @@ from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, PositionRange
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
-from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.connected_keys import ConnectedKeys
-from publisher.sources.contract import Context, LiveSource, Source
+from publisher.sources.contract import AnySplit, Context, Source
 from publisher.sources.event_ranks import with_ids
-from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_split import TableSplit
 from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.time_ranks import with_times
-
-AnySplit = Split[Any] | TableSplit[Any]
-AnySource = Source | LiveSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class SourceWork:
     """One source of a run, and how its changes are planned."""
 
     name: str
-    source: AnySource
+    source: Source
     splits: tuple[AnySplit, ...]
     filters: FilterOptions
     polls: PollOptions | None
@@ -73,11 +67,11 @@ class SourceWork:
         """Returns the snapshot in which query-backs read rows; ``None``: present rows.
 
         A log whose keys change and its rows are read at one moment: a later change would hide the row."""
-        source = self.source
-        if database is None or not isinstance(source, LiveSource) or not source.joins_keys:
+        table = self.source.table
+        if database is None or table is None or not self.source.joins_keys:
             return None
         snapshots = {split.snapshot for split in self.splits if isinstance(split, TableSplit)}
-        return snapshots.pop() if source.database.url == database.url and snapshots else None
+        return snapshots.pop() if table.database.url == database.url and snapshots else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +121,7 @@ def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         reader = work.sources[source].source
         catalogue = resources.catalogue_of(reader.format, reader.tables())
         context = context_of(work, source, catalogue)
-        yield from contract.read_split(reader, split, number, context)
+        yield from reader.read(split, number, context)
 
 
 def read_shown_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:

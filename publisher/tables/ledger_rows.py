@@ -13,7 +13,7 @@ from publisher.ledger import tables
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.model.change import Outcome
-from publisher.sources.contract import SourceBase
+from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 from publisher.tables.change_rows import labels_of, position_texts
 from publisher.tables.columns import (
@@ -58,7 +58,7 @@ class _PartReader:
         self._sources = [entry for manifest in manifests for entry in manifest.sources]
         counts = [len(manifest.sources) for manifest in manifests]
         self._first_sources = np.cumsum([0, *counts])
-        self._readers: dict[int, SourceBase] = {}
+        self._readers: dict[int, Source] = {}
         self._refusals = refusals_of(part.runs)
 
     def derive(self, rows: pa.RecordBatch, table: RunTable) -> dict[str, pa.Array]:
@@ -110,7 +110,7 @@ class _PartReader:
             texts[at] = position_texts(text, rows.take(pa.array(at))).to_pylist()
         return pa.array(texts, pa.string())
 
-    def _reader_of(self, number: int) -> SourceBase:
+    def _reader_of(self, number: int) -> Source:
         if number not in self._readers:
             entry = self._sources[number]
             self._readers[number] = FORMATS[entry.format].restore(entry.options, entry.reading)

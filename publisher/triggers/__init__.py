@@ -1,15 +1,16 @@
 """SQL of an event log and of the triggers that fill it from the user's own tables.
 
-Each database has a module with the same functions: ``log_statements``, ``table_statements`` and
-``script``.  ``model`` and ``child_events`` have their common parts; ``find_classes`` finds the tables and
-``install`` runs the statements.
+``find_classes`` finds the tables to log, which ``model`` describes.  ``plan`` renders the SQL for them from
+``templates``, one for each database; ``install`` runs it, ``compare`` finds what it would change.
 """
 
-from publisher.triggers.install import Refs, TriggerPlan, install, plan
-from publisher.triggers.model import Statement, Style, TableRef
-from publisher.triggers.writer_role import adapt_to_rights
+from publisher.triggers.install import adapt_to_rights, install
+from publisher.triggers.model import DatabaseKind, Statement, Style, TableRef
+from publisher.triggers.plan import Refs, TriggerPlan, plan
+from publisher.triggers.render import render
 
 __all__ = [
+    "DatabaseKind",
     "Refs",
     "Statement",
     "Style",
@@ -18,4 +19,5 @@ __all__ = [
     "adapt_to_rights",
     "install",
     "plan",
+    "render",
 ]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.errors import FatalError
-from publisher.triggers import mariadb
-from publisher.triggers.install import Refs, TriggerPlan, log_ref, plan
 from publisher.triggers.installed import InstalledTrigger, read_triggers
-from publisher.triggers.model import Style, TableRef, literal, quote_name, written_name
+from publisher.triggers.model import DatabaseKind, Style, TableRef, literal, written_name
+from publisher.triggers.plan import Refs, TriggerPlan, log_ref, plan
 
 _SHOWN_TABLES = 5
 
@@ -22,7 +22,7 @@ def compare_triggers(database: Database, log: TableRef) -> str:
     Raises ``FatalError`` if triggers are missing, are disabled or do not fit their tables, and the errors
     of ``plan``.
     """
-    quote, triggers = _quote_of(database), _triggers_of(database, log)
+    triggers = _triggers_of(database, log)
     if not triggers:
         return "no trigger that the user can see writes to it"
     log = log_ref(database, log)
@@ -31,7 +31,7 @@ def compare_triggers(database: Database, log: TableRef) -> str:
     problems = [
         *(f"{one.description} is disabled" for one in triggers if not one.is_enabled),
         *_missing(planned, triggers),
-        *_stale(database, stale, triggers, quote),
+        *_stale(database, stale, triggers),
     ]
     if problems:
         options = " ".join(f"--table {written_name(*table)}" for table in tables)
@@ -50,17 +50,13 @@ def logged_tables(database: Database, log: TableRef) -> tuple[TableRef, ...]:
     return tuple(dict.fromkeys(_as_named(trigger) for trigger in _triggers_of(database, log)))
 
 
-def _quote_of(database: Database) -> Callable[[str], str]:
-    has_backticks = database.engine.dialect.name in ("mariadb", "mysql")
-    return mariadb.quote_name if has_backticks else quote_name
-
-
 def _triggers_of(database: Database, log: TableRef) -> list[InstalledTrigger]:
     """Reads the triggers that write to the log."""
-    installed = database.run(read_triggers)
+    kind = DatabaseKind.of(database)
+    installed = database.run(partial(read_triggers, kind))
     if not installed:
         return []
-    into = f"INTO {log_ref(database, log).sql(_quote_of(database))} ("
+    into = f"INTO {log_ref(database, log).sql(kind)} ("
     return [trigger for trigger in installed if into in trigger.text]
 
 
@@ -103,8 +99,8 @@ def _stale(
     database: Database,
     stale: Sequence[InstalledTrigger],
     triggers: Sequence[InstalledTrigger],
-    quote: Callable[[str], str],
 ) -> Iterator[str]:
+    quote = DatabaseKind.of(database).quote
     for table in dict.fromkeys(trigger.table for trigger in stale):
         names = ", ".join(trigger.name for trigger in stale if trigger.table == table)
         text = "".join(trigger.text for trigger in triggers if trigger.table == table)

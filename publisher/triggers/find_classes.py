@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect
 
 from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of
 from publisher.database.connection import Database
@@ -14,7 +14,14 @@ from publisher.errors import FatalError, TableRefusedError, UsageError
 from publisher.model.catalogue import ChildTable, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions, keyed_child_note
-from publisher.triggers.model import LoggedChild, LoggedTable, Style, TableRef, written_name
+from publisher.triggers.model import (
+    DatabaseKind,
+    LoggedChild,
+    LoggedRelation,
+    LoggedTable,
+    Style,
+    TableRef,
+)
 
 
 class ClassFinder:
@@ -24,6 +31,7 @@ class ClassFinder:
         self, database: Database, default: str | None, style: Style, *, joins_keys: bool
     ) -> None:
         self._database = database
+        self._kind = DatabaseKind.of(database)
         self._style = style
         self._tables: DatabaseCatalogue = catalogue_of(database)
         self._classes = ClassCatalogue(self._tables, (), ClassOptions(), self._tables.keys_of)
@@ -57,15 +65,16 @@ class ClassFinder:
         return self._relation(TableRef(ref.schema, table.parent.name)), table.parent
 
     def _describe(self, relation: Relation, table: Table | None) -> LoggedTable:
-        written = written_name(relation.table.schema, relation.table.name)
         children = tuple(self._children(table)) if table is not None else ()
         self._note_left_out(relation.table, children)
-        schema = relation.schema or self._default
-        definition = self._definition(relation)
-        logged = LoggedTable(relation, schema, written, children, self._joins_keys, definition)
+        ref, definition = self._ref(relation), self._definition(relation)
+        logged = LoggedTable(relation, ref, definition, children, self._joins_keys)
         for child in children:
             self._database.run(partial(self._check_child, logged, child))
         return logged
+
+    def _ref(self, relation: Relation) -> TableRef:
+        return TableRef(relation.schema or self._default, relation.table.name)
 
     def _relation(self, ref: TableRef) -> Relation:
         relation = self._tables.relation(ref.schema, ref.name)
@@ -80,26 +89,25 @@ class ClassFinder:
     def _children(self, table: Table) -> Iterator[LoggedChild]:
         for name, child in table.children.items():
             relation = self._relation(TableRef(table.schema, name))
-            written = written_name(relation.table.schema, relation.table.name)
             options = self._options_of(relation, child)
-            is_postgresql = self._database.engine.dialect.name == "postgresql"
+            is_deferrable = bool(options.get("deferrable"))
+            is_postgresql = self._kind is DatabaseKind.POSTGRESQL
             yield LoggedChild(
                 relation,
-                relation.schema or self._default,
-                written,
-                tuple(zip(child.link, child.key, strict=True)),
-                tuple(child.columns),
-                moves_along=_follows_key(options),
-                may_precede=not is_postgresql or not options or bool(options.get("deferrable")),
-                definition=self._definition(relation),
+                self._ref(relation),
+                self._definition(relation),
+                links=tuple(zip(child.link, child.key, strict=True)),
+                columns=tuple(child.columns),
+                moves_along=options.get("onupdate") == "CASCADE" and not is_deferrable,
+                may_precede=not is_postgresql or not options or is_deferrable,
             )
 
     def _definition(self, relation: Relation) -> str:
         """The statement that created a table of SQLite; empty in other databases."""
-        if self._database.engine.dialect.name != "sqlite":
+        if self._kind is not DatabaseKind.SQLITE:
             return ""
-        name = {"name": relation.table.name}
-        return str(self._database.run(lambda c: c.execute(_SQLITE_TABLE, name).scalar()))
+        query, name = self._kind.query("definition"), {"name": relation.table.name}
+        return str(self._database.run(lambda connection: connection.execute(query, name).scalar()))
 
     def _note_left_out(self, table: Table, children: Sequence[LoggedChild]) -> None:
         """Notes the child tables that cannot be part of the class, and those with a primary key."""
@@ -124,11 +132,9 @@ class ClassFinder:
 
     def _check_child(self, parent: LoggedTable, child: LoggedChild, connection: Connection) -> None:
         links = [link for link, _ in child.links]
-        if connection.dialect.name == "postgresql":
-            check_postgresql(
-                connection, parent.ref, parent.written, [key for _, key in child.links]
-            )
-            check_postgresql(connection, child.ref, child.written, links)
+        if self._kind is DatabaseKind.POSTGRESQL:
+            _check_postgresql(connection, parent, [key for _, key in child.links])
+            _check_postgresql(connection, child, links)
         name, schema = child.relation.table.name, child.relation.schema
         inspector = inspect(connection)
         unique = [entry["column_names"] for entry in inspector.get_unique_constraints(name, schema)]
@@ -156,9 +162,9 @@ class ClassFinder:
         """The options of the foreign key that links a child table to its parent; empty without one."""
 
         def ask(connection: Connection) -> dict[str, Any]:
-            if connection.dialect.name == "sqlite":
+            if self._kind is DatabaseKind.SQLITE:
                 names = {"name": relation.table.name, "column": child.link[0]}
-                rows = connection.execute(_SQLITE_ACTION, names).mappings().all()
+                rows = connection.execute(self._kind.query("link"), names).mappings().all()
                 return dict(rows[0]) if rows else {}
             for key in inspect(connection).get_foreign_keys(relation.table.name, relation.schema):
                 if set(key["constrained_columns"]) == set(child.link):
@@ -168,39 +174,19 @@ class ClassFinder:
         return self._database.run(ask)
 
 
-_SQLITE_ACTION = text("""
-    SELECT id AS name, on_update AS onupdate FROM pragma_foreign_key_list(:name) WHERE "from" = :column
-""")
-"""SQLAlchemy reads no actions of keys that name no columns of their target."""
-
-_SQLITE_TABLE = text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name")
-
-_UNSUITABLE = text("""
-    SELECT c.relrowsecurity, a.attname FROM pg_catalog.pg_class c
-    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-    LEFT JOIN (pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid)
-        ON a.attrelid = c.oid AND a.attname = ANY(:columns)
-        AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace
-    WHERE n.nspname = :schema AND c.relname = :name AND (c.relrowsecurity OR a.attname IS NOT NULL)
-""")
-
-
-def check_postgresql(
-    connection: Connection, table: TableRef, written: str, columns: Sequence[str]
+def _check_postgresql(
+    connection: Connection, table: LoggedRelation, columns: Sequence[str]
 ) -> None:
     """Refuses a table that the functions of its class cannot read safely.  Raises ``UsageError``."""
-    names = {"schema": table.schema, "name": table.name, "columns": list(columns)}
-    for has_row_security, column in connection.execute(_UNSUITABLE, names):
+    names = {**table.ref._asdict(), "columns": list(columns)}
+    rows = connection.execute(DatabaseKind.POSTGRESQL.query("unsuitable"), names)
+    for has_row_security, column in rows:
         if has_row_security:
             raise UsageError(
-                f"{written} has row-level security, but the triggers of a class must see all of its rows: "
-                "disable it, or move the child table to another class"
+                f"{table.written} has row-level security, but the triggers of a class must see all of its "
+                "rows: disable it, or move the child table to another class"
             )
         raise UsageError(
-            f"column {column} of {written} has a user-defined type, whose operators could run with the "
-            "rights of the log: columns that link child tables need built-in types"
+            f"column {column} of {table.written} has a user-defined type, whose operators could run with "
+            "the rights of the log: columns that link child tables need built-in types"
         )
-
-
-def _follows_key(options: dict[str, Any]) -> bool:
-    return options.get("onupdate") == "CASCADE" and not options.get("deferrable")

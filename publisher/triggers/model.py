@@ -1,4 +1,4 @@
-"""Common parts of the triggers of all databases: events of a style, names, columns of the log.
+"""The tables whose changes triggers log, and the styles of their events.
 
 A style logs the change of a row with these event types::
 
@@ -9,7 +9,7 @@ A style logs the change of a row with these event types::
 
 * Updates are logged only for columns whose text in the log changes.
 * An update of the key is logged as the delete of the old object, then the insert of the new one, or as a
-  change of the key (``key_changes``).  Rows of child tables are logged as values (``child_events``).
+  change of the key.  Rows of child tables are logged as values.
 * No insert is lost.  Type 1 leaves out columns that are NULL.  For a row with NULL in all columns outside
   the key, one event of type 1 with NULL is logged for the first of them.  For a table that has no columns
   outside the key, this event is logged in every style for the first key column, because there is nothing
@@ -21,29 +21,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from sqlalchemy import TextClause
+
 from publisher.database.catalogue import Relation
-from publisher.model.catalogue import ColumnKind
-from publisher.model.keys import BLANKS, quote
+from publisher.database.connection import Database
+from publisher.database.named_sql import read_statements
+from publisher.errors import UsageError
+from publisher.model.keys import quote
 
-DELETE = 4
-NOTIFY_TRIGGER = "xds_notify"
-"""Name of the trigger by which an event log wakes its readers."""
-
-PURPOSES = (
-    *("insert", "update", "delete", "rekey", "before_delete", "before_update"),
-    *("changed_insert", "changed_update", "changed_delete"),
-)
-"""Ends of the names of triggers in MariaDB and SQLite."""
-
-SPECIAL_CHARACTERS = ",;'+\"=\\<>"
-"""Characters of a key value that need double quotes (``keys.quote``)."""
-SPECIAL_PATTERN = "[" + SPECIAL_CHARACTERS.replace("\\", "\\\\") + "]"
-BLANK_PATTERN = r"[ \t\r\n]"
+WRITER = "xds_log_writer"
+"""PostgreSQL: the role that owns the functions of the triggers."""
 
 
 class Style(StrEnum):
@@ -64,9 +56,37 @@ class Style(StrEnum):
         return self.insert + 1
 
 
-def quote_name(name: str) -> str:
-    """An SQL identifier in double quotes."""
-    return '"' + name.replace('"', '""') + '"'
+class DatabaseKind(StrEnum):
+    """A kind of database that ``ddl`` writes triggers for."""
+
+    POSTGRESQL = "postgresql"
+    MARIADB = "mariadb"
+    SQLITE = "sqlite"
+
+    @classmethod
+    def of(cls, database: Database) -> DatabaseKind:
+        """Returns the kind of a database.  Raises ``UsageError`` for others."""
+        name = database.engine.dialect.name
+        try:
+            return cls("mariadb" if name == "mysql" else name)
+        except ValueError:
+            raise UsageError(
+                f"{name}: triggers are written for PostgreSQL, MariaDB and SQLite"
+            ) from None
+
+    @property
+    def name_bytes(self) -> int:
+        """Length of the longest name of a trigger or function."""
+        return {"postgresql": 63, "mariadb": 64, "sqlite": 200}[self]
+
+    def query(self, name: str) -> TextClause:
+        """Returns a query of the catalogue."""
+        return read_statements("publisher.triggers", f"queries/{self}.sql")[name]
+
+    def quote(self, name: str) -> str:
+        """Quotes an SQL identifier."""
+        mark = "`" if self is DatabaseKind.MARIADB else '"'
+        return mark + name.replace(mark, mark * 2) + mark
 
 
 class Statement(NamedTuple):
@@ -79,25 +99,36 @@ class Statement(NamedTuple):
 
 
 class TableRef(NamedTuple):
-    """A table as the user names it."""
+    """A table as the user names it, or a trigger or function."""
 
     schema: str | None
     name: str
 
-    def sql(self, quote: Callable[[str], str] = quote_name) -> str:
-        """The name in SQL; ``quote`` quotes identifiers."""
-        return ".".join(quote(part) for part in self if part is not None)
+    def sql(self, kind: DatabaseKind = DatabaseKind.POSTGRESQL) -> str:
+        """The name in SQL."""
+        return ".".join(kind.quote(part) for part in self if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedChild:
-    """A child table, whose rows are logged as values of its parent's objects."""
+class LoggedRelation:
+    """A table with triggers."""
 
     relation: Relation
-    schema: str | None
-    """Schema of the table; ``None`` for SQLite."""
-    written: str
-    """The table's name in the log's column table_name."""
+    ref: TableRef
+    """The table with its schema, also if it is the default one; without a schema in SQLite."""
+    definition: str
+    """SQLite: the statement that created the table."""
+
+    @property
+    def written(self) -> str:
+        """The table's name in the log's column table_name."""
+        return written_name(self.relation.table.schema, self.relation.table.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChild(LoggedRelation):
+    """A child table, whose rows are logged as values of its parent's objects."""
+
     links: tuple[tuple[str, str], ...]
     """Columns that hold the parent's key, each with its column of the key."""
     columns: tuple[str, ...]
@@ -106,39 +137,30 @@ class LoggedChild:
     """True if rows follow a change of the parent's key at once (ON UPDATE CASCADE)."""
     may_precede: bool
     """True if rows may exist before their parent."""
-    definition: str = ""
-    """SQLite: the statement that created the table."""
 
-    @property
-    def ref(self) -> TableRef:
-        """The table."""
-        return TableRef(self.schema, self.relation.table.name)
+    def logged_columns(self, style: Style) -> Sequence[str]:
+        """Columns with events of their own; one empty name for events of whole rows."""
+        return [""] if style is Style.PER_ROW else self.columns
+
+    def values_of(self, column: str) -> list[str]:
+        """Columns of the values that an event of a logged column contains."""
+        return [column] if column else list(self.columns)
+
+    def columns_read(self, style: Style) -> list[str]:
+        """Columns that triggers read in other rows of the table."""
+        names = dict.fromkeys(link for link, _ in self.links)
+        if style is Style.PER_FIELD or self.may_precede:
+            names |= dict.fromkeys(self.columns)
+        return list(names)
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedTable:
+class LoggedTable(LoggedRelation):
     """A table whose changes are logged, with its child tables."""
 
-    relation: Relation
-    schema: str | None
-    """Schema of the table; ``None`` for SQLite."""
-    written: str
-    """The table's name in the log's column table_name."""
     children: tuple[LoggedChild, ...] = ()
     joins_keys: bool = False
     """True if an update of the key is logged as a change of the object's key."""
-    definition: str = ""
-    """SQLite: the statement that created the table."""
-
-    @property
-    def ref(self) -> TableRef:
-        """The table."""
-        return TableRef(self.schema, self.name)
-
-    @property
-    def name(self) -> str:
-        """Name of the table in the database."""
-        return self.relation.table.name
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -150,33 +172,14 @@ class LoggedTable:
         """Columns outside the primary key."""
         return tuple(name for name in self.relation.types if name not in self.key)
 
+    def key_label(self, column: str) -> str:
+        """The text before a column's value in a table_key: ``idu=``, then ``+name=``."""
+        return f"{'' if column == self.key[0] else '+'}{quote(column)}="
+
     @property
     def marker(self) -> str:
         """The column for which an insert without values is logged."""
         return (self.columns or self.key)[0]
-
-    def is_binary(self, column: str) -> bool:
-        """Returns whether the values of a column are binary."""
-        return self.relation.table.columns[column] is ColumnKind.OCTET
-
-    def event(
-        self,
-        key: str,
-        event_type: int,
-        column: str | None = None,
-        texts: tuple[str, str] | None = None,
-    ) -> dict[str, str]:
-        """The SQL of an event's values by columns of the log; ``texts`` are old and new value."""
-        values = {
-            "table_key": key,
-            "event_type": str(event_type),
-            "table_name": literal(self.written),
-        }
-        if column is not None:
-            values["column_name"] = literal(column)
-        if texts is not None:
-            values["old_value"], values["new_value"] = texts
-        return values
 
     def insert_type(self, style: Style) -> int:
         """Event type of an insert into this table."""
@@ -189,43 +192,9 @@ class LoggedTable:
         return style.insert
 
 
-TextOf = Callable[[Relation, str, str], str]
-"""Returns the SQL of a column's text in the log for the alias of a row (OLD, NEW) and the column."""
-
-
-def key_pieces(
-    table: LoggedTable,
-    row: str,
-    text: TextOf,
-    quote_value: Callable[[str], str],
-    plain: frozenset[ColumnKind],
-    *,
-    has_nulls: bool = False,
-) -> list[str]:
-    """Returns the SQL of the parts of a table_key, which the caller concatenates: names and values.
-
-    ``quote_value`` returns SQL that puts a text into double quotes if the grammar requires them; columns of
-    ``plain`` kinds never need them.  With ``has_nulls`` NULL becomes an empty text, so that the key is
-    rejected when it is read, instead of NULL, which the log refuses.
-    """
-    pieces = []
-    for place, column in enumerate(table.key):
-        pieces.append(literal(f"{'+' if place else ''}{quote(column)}="))
-        value = text(table.relation, row, column)
-        kind = table.relation.table.columns[column]
-        value = value if kind in plain else quote_value(value)
-        pieces.append(f"COALESCE({value}, '')" if has_nulls else value)
-    return pieces
-
-
 def literal(text: str) -> str:
     """Returns ``text`` as an SQL literal; backslash escapes are off in the scripts of all databases."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def script(statements: Iterable[Statement]) -> str:
-    """A script for the database's shell that runs the statements in one transaction."""
-    return "\n".join(["BEGIN;\n", *(f"{each.text};\n" for each in statements), "COMMIT;\n"])
 
 
 def written_name(schema: str | None, name: str) -> str:
@@ -248,13 +217,3 @@ def object_name(table: str, purpose: str, limit: int) -> str:
     end = f"_{hashlib.sha256(table.encode()).hexdigest()[:8]}_{purpose}"
     start = f"xds_{table}".encode()[: limit - len(end)].decode(errors="ignore")
     return start + end
-
-
-def unloggable_column(columns: Iterable[str]) -> str | None:
-    """Returns a column whose name begins or ends with blanks, which column_name treats as padding."""
-    return next((name for name in columns if name != name.strip(BLANKS)), None)
-
-
-def block(lines: Iterable[str], width: int) -> str:
-    """Indents lines; names may contain line breaks, after which nothing is indented."""
-    return "\n".join(" " * width + line for line in lines)

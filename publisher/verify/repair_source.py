@@ -49,7 +49,7 @@ class RepairSource(Triggerless):
     kinds: Collection[ResultKind] = field(default_factory=lambda: FINDINGS)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: copies the differences to publish into the ledger."""
+        """As ``Source.prepare``: copies the differences to publish into the ledger."""
         (context.staged / FOUND).mkdir(parents=True, mode=0o700)
         # a repair leaves no state: the next repair begins with a verification
         write_state(context.staged, TriggerlessState(context.staged, self.options.state))
@@ -57,7 +57,7 @@ class RepairSource(Triggerless):
         return PreparedSource(self, tuple(splits))
 
     def tables(self) -> tuple[Table, ...]:
-        """As ``SourceBase.tables``."""
+        """As ``Source.tables``."""
         return self.described
 
     def count(self) -> int:

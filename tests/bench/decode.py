@@ -17,9 +17,9 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.no_pandas import hide_pandas
 from publisher.sources.contract import Context
-from publisher.sources.local_tasks import prepare_here
 from tests.bench.decode_data import inputs
 from tests.bench.report import Report
+from tests.support.prepare import prepare_here
 
 SIZE = 200_000_000
 ROWS_A_SECOND = {"dispatch-queue": 60_000}

@@ -26,7 +26,7 @@ from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log as log_source
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.options import ExtractedTable
@@ -106,7 +106,7 @@ def inputs() -> tuple[Input, ...]:
         Input("linkexpress", Linkexpress(EXTRACT), extract),
         Input("change-table Parquet", ChangeTable(CHANGES), lambda size: changes(size, "parquet")),
         Input("change-table CSV", ChangeTable(CHANGES), lambda size: changes(size, "csv")),
-        Input("event-log Parquet", EventLog(), lambda size: event_log(Log(size // 18))),
+        Input("event-log Parquet", log_source(), lambda size: event_log(Log(size // 18))),
     )
 
 

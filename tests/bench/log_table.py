@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 from psycopg import sql
 from pyarrow import csv
 
-from publisher.triggers import TableRef
-from publisher.triggers.postgresql import log_statements, notify_statements
+from publisher.triggers import DatabaseKind, TableRef, render
 from tests.services.servers import Server
 
 TABLE = "event_log"
@@ -31,12 +30,12 @@ def connect(server: Server) -> psycopg.Connection:
 
 def make_table(server: Server, *, notifies: bool = False) -> None:
     """Drops the log and makes an empty one, which may notify its readers."""
-    log = TableRef("public", TABLE)
-    statements = [*log_statements(log), *(notify_statements(log) if notifies else ())]
+    statements = render(DatabaseKind.POSTGRESQL, TableRef("public", TABLE), notifies=notifies)
     with connect(server) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
         for statement in statements:
-            connection.execute(statement.text.encode())
+            if not statement.is_of_writer:
+                connection.execute(statement.text.encode())
 
 
 def fill_table(server: Server, log: Path) -> None:

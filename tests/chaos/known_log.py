@@ -11,8 +11,7 @@ from typing import Any
 
 import psycopg
 
-from publisher.triggers import TableRef
-from publisher.triggers.postgresql import log_statements
+from publisher.triggers import DatabaseKind, TableRef, render
 from tests.services.topics import Record
 
 OBJECTS = 400
@@ -45,8 +44,9 @@ class KnownLog:
     def __post_init__(self) -> None:
         with self._connect() as connection:
             connection.execute(f"DROP TABLE IF EXISTS {self.table}".encode())
-            for statement in log_statements(TableRef("public", self.table)):
-                connection.execute(statement.text.encode())
+            for statement in render(DatabaseKind.POSTGRESQL, TableRef("public", self.table)):
+                if not statement.is_of_writer:
+                    connection.execute(statement.text.encode())
 
     @property
     def source(self) -> str:

@@ -25,7 +25,6 @@ from publisher.planning.polls import PollOptions
 from publisher.runs.run import plan_lanes
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import PrepareContext
-from publisher.sources.event_log.source import EventLog
 from publisher.sources.work import SourceWork, Work
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
@@ -107,7 +106,7 @@ def every_sample(engine: Engine, folder: Path) -> Work:
     work = work_of([write(folder / "log.csv", [])], lanes=LANES, tables=[USR])
     sources: list[SourceWork] = []
     for sample in SAMPLES:
-        is_log = isinstance(sample.source, EventLog)
+        is_log = sample.source.format == "event-log"
         polls: list[PollOptions | None] = [PollOptions() if is_log else None]
         polls += [PollOptions(future_events=True)] * (sample.name in BY_TIME)
         for poll in polls:

@@ -17,8 +17,8 @@ from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY, Outcome, Reason
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, Source
-from publisher.sources.local_tasks import prepare_here
 from tests.fuzz.form import Content, Form, Read, Reader
+from tests.support.prepare import prepare_here
 
 LANES = 7
 _COLUMNS = tuple(RECORD_SCHEMA.names)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.event_log.layout import LAYOUT
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
@@ -197,7 +197,7 @@ _CSV, _JSONL, _PARQUET = "csv", "jsonl", "parquet"
 
 
 def _log(kind: str, options: SnapshotOptions = _SMALL) -> Form:
-    log = EventLog(snapshot=options)
+    log = event_log(snapshot=options)
     return _form("event-log", kind, events, reader_of(log, Tables()), options)
 
 
@@ -250,7 +250,7 @@ FORMS = [
         name="event-log csv.gz",
         format="event-log",
         file="usr.csv.gz",
-        read=reader_of(EventLog(snapshot=_SMALL), Tables()),
+        read=reader_of(event_log(snapshot=_SMALL), Tables()),
         make=_writer_of(events, _CSV, BREAKS),
         framing=Framing.QUOTED,
         pack=pack,

@@ -15,11 +15,11 @@ from publisher.model.change import Outcome
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.sources.contract import Source
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN
+from tests.support.prepare import prepare_here
 from tests.support.task_runs import plan_all, read_all
 
 

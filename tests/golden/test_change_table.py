@@ -14,12 +14,12 @@ from publisher.model.change import TALLY, Reason
 from publisher.model.change_batches import changes_of
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
-from publisher.sources.local_tasks import prepare_here
 from tests.golden.stories import operations, operations_in
 from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import OPEN
 from tests.support.plan_results import Decision, Document
 from tests.support.planning import Setup
+from tests.support.prepare import prepare_here
 
 HERE = Path(__file__).parent / "change_table"
 SOURCE = ChangeTable()

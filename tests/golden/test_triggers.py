@@ -6,7 +6,6 @@ The services' tests run the same SQL; these show what a change of it changes.
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,11 +14,12 @@ from sqlalchemy.dialects import mysql
 
 from publisher.database.catalogue import Relation
 from publisher.model.catalogue import ColumnKind, Table
-from publisher.triggers import Style, TableRef, mariadb, postgresql, sqlite
-from publisher.triggers.model import LoggedTable, written_name
+from publisher.triggers import DatabaseKind, Style, TableRef, render
+from publisher.triggers.mariadb_cascades import MariadbCascades
+from publisher.triggers.model import LoggedTable
+from publisher.triggers.render import script
 
 EXPECTED = Path(__file__).parent / "triggers"
-DIALECTS = {"postgresql": postgresql, "mariadb": mariadb, "sqlite": sqlite}
 KINDS = {
     "idu": ColumnKind.INT,
     "mail box": ColumnKind.STRING,
@@ -43,28 +43,23 @@ CASTS = {
 }
 
 
-def trigger_script(dialect: str, style: Style) -> str:
-    module: ModuleType = DIALECTS[dialect]
+def trigger_script(dialect: DatabaseKind, style: Style) -> str:
     schema = None if dialect == "sqlite" else "indirect"
     table = Table(schema, "usr", ("idu", "mail box"), KINDS, complete=True)
     relation = Relation(table, schema, TYPES, CASTS if dialect == "postgresql" else {})
     definition = "CREATE TABLE usr (...)" if dialect == "sqlite" else ""
-    logged = LoggedTable(relation, schema, written_name(schema, "usr"), definition=definition)
-    log = TableRef(schema, "event_log")
-    writer = [] if module is sqlite else module.writer_statements(log)
-    text: str = module.script(
-        [*module.log_statements(log), *writer, *module.table_statements(logged, log, style)]
-    )
-    return text
+    logged = LoggedTable(relation, TableRef(schema, "usr"), definition)
+    log, cascades = TableRef(schema, "event_log"), MariadbCascades(style, [], [logged])
+    return script(dialect, render(dialect, log, [logged], style, cascades=cascades))
 
 
 @pytest.mark.parametrize("style", list(Style))
-@pytest.mark.parametrize("dialect", list(DIALECTS))
-def test_triggers_are_written_so(dialect: str, style: Style) -> None:
+@pytest.mark.parametrize("dialect", list(DatabaseKind))
+def test_triggers_are_written_so(dialect: DatabaseKind, style: Style) -> None:
     expected = (EXPECTED / f"{dialect}-{style}.sql").read_text("utf-8")
     assert trigger_script(dialect, style) == expected
 
 
 def test_every_expected_file_is_compared() -> None:
-    names = {f"{dialect}-{style}" for dialect in DIALECTS for style in Style}
+    names = {f"{dialect}-{style}" for dialect in DatabaseKind for style in Style}
     assert {path.stem for path in EXPECTED.iterdir()} == names

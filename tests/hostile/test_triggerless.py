@@ -16,7 +16,6 @@ from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs.publish import publish as publish_job
 from publisher.sources.contract import Context
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_classes import publish_classes, write_classes
@@ -30,6 +29,7 @@ from tests.support.compared_jobs import (
 )
 from tests.support.event_log_files import USR, Tables
 from tests.support.local_engine import EngineSwitch
+from tests.support.prepare import prepare_here
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -14,15 +14,16 @@ from publisher.ledger.runs import LedgerRun
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.event_log.source import event_log
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
 from tests.support.event_ids import ORIGIN
 from tests.support.planned_ledgers import commit_plan, manifest_of
+from tests.support.prepare import prepare_here
 
 USR = Table(
     None,
@@ -66,7 +67,7 @@ def plan_live_log(
         tables=tuple(tables),
         database=database if lookups else None,
     )
-    source = LiveEventLog(options, database, table, text_of)
+    source = event_log(options, table=TableInput(database, table, text_of))
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         live = SourceWork(
             name="hr",

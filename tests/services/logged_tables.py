@@ -22,13 +22,14 @@ from publisher.model.change_batches import changes_of
 from publisher.model.keys import format_key
 from publisher.planning.query_back import CurrentRow
 from publisher.sources.contract import Context
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.event_log.source import event_log
+from publisher.sources.live.table_split import TableInput
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
 from tests.support.planning import answers_of
+from tests.support.prepare import prepare_here
 
 LOG = "event_log"
 HOSTILE = (
@@ -217,7 +218,7 @@ class TakenBackError(Exception):
 
 def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Change]:
     """The log's new rows as the program reads them: none may be rejected."""
-    source = LiveEventLog(EventLogOptions(), database.options, table, text_of)
+    source = event_log(EventLogOptions(), table=TableInput(database.options, table, text_of))
     changes: list[Change] = []
     catalogue = catalogue_of(database)
     with prepare_here(source, (), 1, catalogue) as prepared:
@@ -238,7 +239,7 @@ class Model:
         self.last = 0
         self.types: list[int] = []
         self._database = database
-        self._lookup = DatabaseLookup(database, text_of)
+        self._lookup = DatabaseLookup(database)
 
     def follow(self) -> None:
         """Applies what is new; fails on what cannot be."""

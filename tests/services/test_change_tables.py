@@ -16,11 +16,12 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.live.find_table import LiveTable, relation_of
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.live.table_split import TableInput
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import change_text, seq
 from tests.support.event_log_files import OPEN
+from tests.support.prepare import prepare_here
 
 KEYED = ChangeTableOptions(key=("idu",), pair_wait=0)
 
@@ -66,7 +67,7 @@ def read(
 
 
 def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) -> list[object]:
-    live = LiveChangeTable(options, place.database().options, "usr__ct", text_of)
+    live = LiveChangeTable(options, table=TableInput(place.database().options, "usr__ct", text_of))
     records = []
     with prepare_here(live, (), 3, OPEN, carry_over=kept) as prepared:
         for number in range(len(prepared.splits)):

@@ -19,7 +19,9 @@ IN_TASKS = ["plan", TRANSACTION]
 """Phases of Spark's workers.  The other phases are the driver's, and the same on each engine."""
 
 
-@pytest.mark.parametrize(("engine", "wanted"), [("local", ALL), ("spark", IN_TASKS)])
+@pytest.mark.parametrize(
+    ("engine", "wanted"), [("local", ALL), pytest.param("spark", IN_TASKS, marks=pytest.mark.long)]
+)
 def test_killed_in_each_phase_on_the_way_to_kafka(
     postgres: Place, kafka: Topics, tmp_path: Path, engine: EngineName, wanted: Sequence[str]
 ) -> None:

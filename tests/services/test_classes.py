@@ -24,7 +24,6 @@ from publisher.model.change import Object
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import CurrentRow
-from publisher.xds.values import text_of
 from tests.services.databases import Place
 from tests.support.planning import answers_of
 
@@ -59,7 +58,7 @@ def read(
 ) -> list[dict[str, object] | None]:
     """The rows of these objects with the attributes of their children."""
     objects = [Object(None, table, key) for key in keys]
-    answers = answers_of(DatabaseLookup(database, text_of, classes(database, *declared)), objects)
+    answers = answers_of(DatabaseLookup(database, classes(database, *declared)), objects)
     rows: list[dict[str, object] | None] = []
     for obj in objects:
         answer = answers[obj]

@@ -84,6 +84,7 @@ def server() -> Iterator[servers.Server]:
         servers.skip_unproved(f"resuming after PostgreSQL was away ({missing})")
 
 
+@pytest.mark.long
 def test_restarted_under_load_nothing_is_lost_or_doubled(
     server: servers.Server, own_kafka: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -21,15 +21,16 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.runs.key_groups import group_keys
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.event_log.source import event_log
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import Row, event
+from tests.support.prepare import prepare_here
 from tests.support.renamed_rows import RenamedRows, renamed_rows
 from tests.support.task_runs import lines, plan_all, read_all
 
@@ -169,8 +170,9 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
         postgres, "event_log", [row | {"table_key": f"idu={row['record_id']}"} for row in events]
     )
     database = postgres.database().options
-    source = LiveEventLog(
-        EventLogOptions(key_change="modify-association"), database, "event_log", text_of
+    source = event_log(
+        EventLogOptions(key_change="modify-association"),
+        table=TableInput(database, "event_log", text_of),
     )
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         polls, filters = PollOptions(), FilterOptions()

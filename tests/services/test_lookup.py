@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from publisher.database import join_query
 from publisher.database import lookup as lookup_module
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
+from publisher.database.copy import copy_statement
 from publisher.database.join_query import JoinQuery
 from publisher.database.lookup import DatabaseLookup
-from publisher.database.statements import InListQuery
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase, quote
@@ -42,7 +45,7 @@ def usr(place: Place) -> None:
 
 def ask(database: Database, table: str, *keys: str) -> list[Answer]:
     objects = [Object(None, table, key) for key in keys]
-    answers = answers_of(DatabaseLookup(database, text_of), objects)
+    answers = answers_of(DatabaseLookup(database), objects)
     assert set(answers) == set(objects)
     return [answers[object_] for object_ in objects]
 
@@ -197,7 +200,7 @@ def test_one_statement_for_each_table_and_lot(
     place.execute(f"INSERT INTO usr (idu, fname) VALUES {rows}")
     monkeypatch.setattr(lookup_module, "_KEYS", 10)
     database = place.database()
-    lookup = DatabaseLookup(database, text_of)
+    lookup = DatabaseLookup(database)
     first = [Object(None, "usr", "idu=1"), Object(None, "view_usr", "pk_idu=1")]
     answers_of(lookup, first)  # reads what the tables are like
     asked: list[str] = []
@@ -206,6 +209,12 @@ def test_one_statement_for_each_table_and_lot(
         "before_cursor_execute",
         lambda _c, _cursor, statement, *_: asked.append(statement),
     )
+
+    def copy(connection: sa.Connection, statement: str, *others: Any) -> Iterator[pa.RecordBatch]:
+        asked.append(statement)
+        return copy_statement(connection, statement, *others)
+
+    monkeypatch.setattr(join_query, "copy_statement", copy)
     answers_of(lookup, first)
     assert len(asked) == 2
     del asked[:]
@@ -424,7 +433,7 @@ def test_keys_of_any_type_in_mariadb(mariadb: Place, sql_type: str, stored: str,
     assert values(answer)[1] == "1"
 
 
-def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
+def test_server_made_text_is_that_of_the_values_of_the_driver(postgres: Place) -> None:
     postgres.execute(
         "CREATE TABLE t (i BIGINT, s VARCHAR(9), c CHAR(4), n NUMERIC(9,3), b BOOLEAN, d DATE,"
         " t TIME, ts TIMESTAMP, x BYTEA, u UUID, PRIMARY KEY (i, s))",
@@ -436,20 +445,15 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
     database = postgres.database()
     relation = catalogue_of(database).relation(None, "t")
     assert relation is not None
-    queries = [
-        way(database.engine.dialect, relation, columns)
-        for columns in [("i",), ("i", "s")]
-        for way in (JoinQuery, partial(InListQuery, text_of=text_of))
-    ]
+    plain = {i: tuple(map(text_of, (i, *row))) for i, *row in postgres.query("SELECT * FROM t")}
     texts = [["3", "b"], ["1", "a"], ["2", ""], ["9", "b"]]
-    answers = [
-        database.run(partial(query.rows, keys=query.keys([*zip(*texts, strict=True)][:width])))
-        for query, width in zip(queries, [1, 1, 2, 2], strict=True)
-    ]
-    fast, *others = [list(answer.rows[0].answers()) for answer in answers]
-    assert others == [fast] * 3
-    assert [place for place, _ in fast] == [0, 1, 2]
-    assert [answer.others for answer in answers] == [{3: None}] * 4
+    for columns in [("i",), ("i", "s")]:
+        query = JoinQuery(relation, columns)
+        keys = query.keys([*zip(*texts, strict=True)][: len(columns)])
+        answer = database.run(partial(query.rows, keys=keys))
+        found = {place: values(row) for place, row in answer.rows[0].answers()}
+        assert found == {0: plain[3], 1: plain[1], 2: plain[2]}
+        assert answer.others == {3: None}
 
 
 TYPES = {
@@ -473,7 +477,20 @@ TYPES = {
 }
 
 
-def test_columns_have_the_text_of_rows(postgres: Place) -> None:
+EXPECTED = (
+    *("é😀2", "", None, "x2    ", "n2", "q", "2.500", "0.2857142857142857", "true", "2020-03-02"),
+    *(
+        "2020-02-28 23:02:03.5+00",
+        "1 mon 2 days",
+        "AP8A/wD/" * 33,
+        '{"a,b",NULL,2}',
+    ),
+    *('{"i": 2}', "sad", "ab  "),
+)
+"""The values of the second row."""
+
+
+def test_rows_have_the_text_that_their_types_write(postgres: Place) -> None:
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, _) in TYPES.items())
     values_ = ", ".join(value for _, value in TYPES.values())
     postgres.execute(
@@ -486,48 +503,17 @@ def test_columns_have_the_text_of_rows(postgres: Place) -> None:
     database = postgres.database()
     relation = catalogue_of(database).relation(None, "t")
     assert relation is not None
-    query = JoinQuery(database.engine.dialect, relation, ("i",))
+    query = JoinQuery(relation, ("i",))
     keys = query.keys([[str(n) for n in range(301, 0, -1)]])
-    rows_read: list[str] = []
-    sa.event.listen(
-        database.engine,
-        "before_cursor_execute",
-        lambda _c, _cursor, statement, *_: rows_read.append(statement),
-    )
-    by_row, by_column = (database.run(partial(query.rows, keys=keys)) for _ in range(2))
-    assert len(rows_read) == 1
-    for column in by_column.rows[0].values:
+    answers = database.run(partial(query.rows, keys=keys))
+    for column in answers.rows[0].values:
         column.validate(full=True)
-    assert list(by_column.rows[0].answers()) == list(by_row.rows[0].answers())
-    assert len(by_column.rows[0].places) == 299
-    assert by_column.others == by_row.others
-    assert by_column.others.keys() == {0, 296}
+    found = {301 - place: values(row)[1:] for place, row in answers.rows[0].answers()}
+    assert len(found) == 299
+    assert found[2] == EXPECTED
+    assert answers.others.keys() == {0, 296}
     absent = database.run(partial(query.rows, keys=query.keys([["999"] * 100])))
-    assert len(rows_read) == 1
     assert absent == ([], dict.fromkeys(range(100)))
-
-
-def test_long_rows_are_not_joined_by_the_server(postgres: Place) -> None:
-    postgres.execute(
-        "CREATE TABLE t (i INTEGER PRIMARY KEY, v TEXT)",
-        "INSERT INTO t SELECT i, repeat('x', 200000) FROM generate_series(1, 100) i",
-    )
-    database = postgres.database()
-    relation = catalogue_of(database).relation(None, "t")
-    assert relation is not None
-    query = JoinQuery(database.engine.dialect, relation, ("i",))
-    rows_read: list[str] = []
-    sa.event.listen(
-        database.engine,
-        "before_cursor_execute",
-        lambda _c, _cursor, statement, *_: rows_read.append(statement),
-    )
-    for _ in range(2):
-        answers = database.run(
-            partial(query.rows, keys=query.keys([[str(n) for n in range(1, 101)]]))
-        )
-        assert len(answers.rows[0].places) == 100
-    assert len(rows_read) == 2
 
 
 def test_data_error_in_columns_refuses_the_rows_concerned_only(postgres: Place) -> None:
@@ -537,7 +523,7 @@ def test_data_error_in_columns_refuses_the_rows_concerned_only(postgres: Place) 
         " FROM generate_series(1, 500) i",
         "CREATE VIEW view_t AS SELECT id AS pk_id, 1000 / d AS v FROM t",
     )
-    lookup = DatabaseLookup(postgres.database(), text_of)
+    lookup = DatabaseLookup(postgres.database())
     for first in (1, 201, 301):
         objects = [Object(None, "view_t", f"pk_id={n}") for n in range(first, first + 200)]
         answers = answers_of(lookup, objects)

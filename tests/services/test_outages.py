@@ -17,7 +17,6 @@ from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_reader import moment
-from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import Place
 from tests.support.planning import answers_of
@@ -28,7 +27,7 @@ TABLE = ("CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (
 
 def test_lost_connection_is_made_again(postgres: Place) -> None:
     postgres.execute(*TABLE)
-    lookup = DatabaseLookup(postgres.database(), text_of)
+    lookup = DatabaseLookup(postgres.database())
     assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
     postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -40,7 +39,7 @@ def test_lost_connection_is_made_again(postgres: Place) -> None:
 def test_lost_connection_is_made_again_in_mariadb(mariadb: Place) -> None:
     mariadb.execute(*TABLE)
     database = mariadb.database()
-    lookup = DatabaseLookup(database, text_of)
+    lookup = DatabaseLookup(database)
     assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
     with database.connect() as connection:
         number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
@@ -52,7 +51,7 @@ def test_failover_within_the_retries_is_not_noticed() -> None:
     with server_or_skip() as server:
         make(server.url)
         database = Database(DatabaseOptions(url=server.url, backoff=0.2, retries=6))
-        lookup = DatabaseLookup(database, text_of)
+        lookup = DatabaseLookup(database)
         answers_of(lookup, ONE)
         server.stop()
         server.start()
@@ -66,7 +65,7 @@ def test_stopped_server_is_unreachable_soon() -> None:
         url = sa.make_url(server.url).set(password="s3cret")
         options = DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=0.05)
         database = Database(options)
-        lookup = DatabaseLookup(database, text_of)
+        lookup = DatabaseLookup(database)
         answers_of(lookup, ONE)
         server.stop()
         began = time.monotonic()

@@ -16,8 +16,7 @@ import pytest
 from publisher.database.lost_error import LostError
 from publisher.database.row_estimate import estimate_rows
 from publisher.errors import FatalError
-from publisher.triggers import TableRef
-from publisher.triggers.postgresql import log_statements
+from publisher.triggers import DatabaseKind, TableRef, render
 from tests.services.databases import Place
 from tests.services.topics import Topics
 from tests.services.waiting_logs import MOMENTS, ago, make_log
@@ -149,8 +148,9 @@ print([name for name in large if name in sys.modules])
 def test_a_publication_of_an_empty_log_loads_no_large_library(
     postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
-    for statement in log_statements(TableRef(None, "event_log")):
-        postgres.execute(statement.text)
+    for statement in render(DatabaseKind.POSTGRESQL, TableRef("public", "event_log")):
+        if not statement.is_of_writer:
+            postgres.execute(statement.text)
     job = tmp_path / "job.toml"
     job.write_text(
         f'[source]\nformat = "event-log"\ntable = "event_log"\nurl = "{postgres.url}"\n'

@@ -24,7 +24,7 @@ from publisher.reports.check import check
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_reader import moment, read
 from publisher.triggers import Refs, Statement, Style, TableRef, TriggerPlan, install, plan
-from publisher.triggers.examine import unsafe_functions
+from publisher.triggers.installed import unsafe_functions
 from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import BINARY, Place

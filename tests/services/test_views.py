@@ -19,7 +19,6 @@ from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.runs.publish import publish as publish_job
-from publisher.xds.values import text_of
 from tests.golden.stories import operations
 from tests.golden.test_classes import EXPECTED, replay_events
 from tests.golden.test_classes import operations_of as operations_in_parts
@@ -54,7 +53,7 @@ def answers(place: Place, view: str, keys: Sequence[str]) -> list[Answer]:
     """The objects of these keys, looked up together."""
     objects = [Object(None, view, key) for key in keys]
     with place.database() as database:
-        found = answers_of(DatabaseLookup(database, text_of, classes(database)), objects)
+        found = answers_of(DatabaseLookup(database, classes(database)), objects)
     return [found[obj] for obj in objects]
 
 

@@ -140,6 +140,7 @@ def test_killed_at_any_step_from_the_commit_on_it_goes_on(
         small.assert_whole(directory)
 
 
+@pytest.mark.long
 def test_killed_at_any_step_of_once_more_it_goes_on(small: Undisturbed, tmp_path: Path) -> None:
     again = tmp_path / "finished"
     shutil.copytree(small.target, again)
@@ -189,6 +190,7 @@ class Program:
         self.process.wait()
 
 
+@pytest.mark.long
 def test_killed_while_planning_it_goes_on_and_leaves_no_process(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -209,6 +211,7 @@ def test_killed_while_planning_it_goes_on_and_leaves_no_process(
     assert not [*filter(is_running, program.seen)]
 
 
+@pytest.mark.long
 def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
@@ -234,6 +237,7 @@ def test_killed_with_all_its_processes_while_starting_it_goes_on(
     undisturbed.assert_whole(target)
 
 
+@pytest.mark.long
 def test_lane_whose_task_was_lost_is_planned_again(
     undisturbed: Undisturbed, tmp_path: Path
 ) -> None:

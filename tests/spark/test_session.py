@@ -129,6 +129,7 @@ def test_settings_are_in_a_private_file_while_spark_starts(
     assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 
 
+@pytest.mark.long
 def test_no_process_outlives_an_interrupted_program() -> None:
     with start(sleep=60) as process:
         started = wait_until_ready(process)

@@ -17,6 +17,7 @@ def test_the_zip_is_the_same_bytes_each_time_and_holds_the_package() -> None:
     names = zipfile.ZipFile(io.BytesIO(content)).namelist()
     assert "publisher/model/change.py" in names
     assert "publisher/engine/spark/package_shipping.py" in names
+    assert "publisher/database/queries/postgresql.sql" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

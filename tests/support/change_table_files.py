@@ -16,9 +16,9 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.local_tasks import prepare_here
 from tests.support.change_masks import mask_of
 from tests.support.event_log_files import OPEN, Row, csv_text
+from tests.support.prepare import prepare_here
 
 HEADERS = (
     "header__change_seq",

@@ -14,7 +14,7 @@ from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as declared
-from publisher.sources.local_tasks import prepare_here
+from tests.support.prepare import prepare_here
 
 Record = dict[str, Any]
 Row = dict[str, Any]

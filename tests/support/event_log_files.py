@@ -15,7 +15,7 @@ from publisher.model.change import TALLY
 from publisher.sources.contract import Context
 from publisher.sources.event_log.layout import LAYOUT
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log
 from publisher.sources.files.options import SnapshotOptions
 
 NAMES = LAYOUT["3.5"]
@@ -109,7 +109,7 @@ def read(
     lanes: int = 4,
 ) -> tuple[list[Row], int]:
     """All records of a snapshot in the order of their rows, and the sum of its tallies."""
-    source = EventLog(options or EventLogOptions(), snapshot or SnapshotOptions())
+    source = event_log(options or EventLogOptions(), snapshot or SnapshotOptions())
     ctx = Context(7, lanes, catalogue or Tables())
     records: list[Row] = []
     for number, split in enumerate(source.splits([path], wanted)):

@@ -12,11 +12,11 @@ from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver
-from publisher.sources.live.table_split import TableSplit
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.live.table_split import TableInput, TableSplit
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
 from tests.support.event_log_files import Row
+from tests.support.prepare import prepare_here
 
 SECOND = 1_000_000
 Record = tuple[int | str | None, str, int] | tuple[int | str | None, str, int, str]
@@ -56,7 +56,7 @@ class ColumnedTable:
     def run(self, *, accepts_database: bool = False) -> list[Row]:
         """The records that a run reads, in their order; its state becomes that of the next."""
         before = self.state
-        source = LiveChangeTable(self._settings, self.options, "ct", text_of)
+        source = LiveChangeTable(self._settings, table=TableInput(self.options, "ct", text_of))
         after = self._folder / f"state-{self._runs + 1}"
         kept = CarryOver(before, after, self.clock * SECOND, accepts_database=accepts_database)
         with prepare_here(source, (), 1, CONTEXT.catalogue, carry_over=kept) as prepared:

@@ -21,10 +21,10 @@ from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import CarryOver, Context, PreparedSource, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_split import TableSplit
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
 from tests.support.garbage import count_garbage
+from tests.support.prepare import prepare_here
 from tests.support.raw_records import raw_record
 
 CONTEXT = Context(3, 5, Tables())

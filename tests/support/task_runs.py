@@ -21,7 +21,7 @@ from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.runs.plan_lane import plan_lane
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log
 from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.sources.work import SourceWork, Work, read_split
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -43,7 +43,7 @@ def work_of(
     masking: Masking | None = None,
 ) -> Work:
     """The work of a run over snapshots of an event log."""
-    source = EventLog()
+    source = event_log()
     return Work(
         sources=(
             SourceWork(

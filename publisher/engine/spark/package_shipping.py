@@ -26,7 +26,7 @@ from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.errors import FatalError
 
 _PACKAGE = Path(publisher.__file__).parent
-_SUFFIXES = frozenset({".py", ".properties"})
+_SUFFIXES = frozenset({".py", ".properties", ".sql"})
 _SPREAD_SECONDS = 0.3
 """Minimum duration of a probing task: while it occupies its executor, Spark gives other tasks to others."""
 

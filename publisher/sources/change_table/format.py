@@ -28,7 +28,9 @@ CHANGE_TABLE = Format(
     options=ChangeTableOptions,
     source=ChangeTable,
     split=lambda: Split[ChangeTablePart],
-    live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
+    live=LiveFormat(
+        lambda options, table: LiveChangeTable(options, table=table), ChangeTableBacklog
+    ),
     find_problems=_find_problems,
     reads_snapshots=True,
     description_of=find_description,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -19,7 +19,6 @@ from sqlalchemy import types
 
 from publisher.database.connection import Database
 from publisher.database.identity import TableOrigin, identity_of
-from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Span
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
@@ -35,16 +34,14 @@ from publisher.sources.change_table.carry_over import (
 from publisher.sources.change_table.extent import ExtentFinder, RunExtent
 from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
 from publisher.sources.change_table.masks import MaskReading
-from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows, rows_of
-from publisher.sources.change_table.source import ChangeTableReader
+from publisher.sources.change_table.source import ChangeTable, ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.columns.record_batches import Place, as_json
 from publisher.sources.contract import (
     CarryOver,
     Context,
-    LiveSource,
     PrepareContext,
     PreparedSource,
     RowNow,
@@ -52,7 +49,7 @@ from publisher.sources.contract import (
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of, sorting
-from publisher.sources.live.table_split import TableSplit
+from publisher.sources.live.table_split import TableInput, TableSplit
 
 PAIR_WINDOW = 16
 """Maximum distance in rows between an UPDATE and its before image; rows of one change_seq are neighbours."""
@@ -60,30 +57,13 @@ _SURVEYED_FRAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class LiveChangeTable(LiveSource):
-    """The source of one change table in a database.
+class LiveChangeTable(ChangeTable):
+    """The source of one change table in a database."""
 
-    ``text_of`` turns a value from a database driver into text.
-    """
-
-    options: ChangeTableOptions
-    database: DatabaseOptions
-    table: str
-    text_of: Callable[[Any], str | None]
-    format: str = "change-table"
-
-    @property
-    def transaction_columns(self) -> tuple[str, ...]:
-        """The change_seq: a change of the key gives two changes from one record."""
-        return ("high", "low")
-
-    @property
-    def joins_keys(self) -> bool:
-        """As ``SourceBase.joins_keys``."""
-        return self.options.joins_keys
+    table: TableInput = field(kw_only=True)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: one split that sees the table as it is now."""
+        """As ``Source.prepare``: one split that sees the table as it is now."""
         opened_split = self._open_split(context.carry_over, context.catalogue)
         return PreparedSource(self, (context.stack.enter_context(opened_split),))
 
@@ -102,8 +82,8 @@ class LiveChangeTable(LiveSource):
             UnreachableError: The database does not answer.
         """
         marks = read_marks(carry_over.before) if carry_over is not None else {}
-        mark = marks.get(self.table, Mark())
-        with Database(self.database) as database:
+        mark = marks.get(self.table.name, Mark())
+        with Database(self.table.database) as database:
             layout = self.layout(database)
             live = self._live(layout)
             origin = TableOrigin()
@@ -111,7 +91,7 @@ class LiveChangeTable(LiveSource):
             if carry_over is not None:
                 relation = relation_of(database, live)
                 origin = TableOrigin(identity_of(database, relation), database.name)
-                place = f"source {carry_over.source}: table {self.table}"
+                place = f"source {carry_over.source}: table {self.table.name}"
                 notes = mark.check_table(place, origin, accepts=carry_over.accepts_database)
             with table_reader.moment(database, live, 1) as (whole,):
                 extent = self._extent(database, layout, whole, mark, carry_over)
@@ -119,10 +99,10 @@ class LiveChangeTable(LiveSource):
                 name = sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=has_others)
                 newest = replace(whole, span=span)
-                plan, masks = self._survey(database, layout, newest, mark.calibrated, catalogue)
+                plan, masks = self._plan_split(database, layout, newest, mark.calibrated, catalogue)
                 if carry_over is not None:
                     new = replace(extent.mark, calibrated=masks, origin=origin)
-                    write_marks(carry_over.after, marks | {self.table: new})
+                    write_marks(carry_over.after, marks | {self.table.name: new})
                 plan = replace(plan, chosen=extent.selection, in_order=True)
                 number, snapshot = whole.number, whole.snapshot
                 notes += extent.notes
@@ -155,7 +135,7 @@ class LiveChangeTable(LiveSource):
             return RunExtent(None, extent.greatest or "", None, Mark(others=extent.others), ())
         statements = statements_of(database, live, self.options)
         finder = ExtentFinder(
-            self.table,
+            self.table.name,
             statements,
             lambda statement: table_reader.ask(database, live, whole, statement),
             self.options,
@@ -165,45 +145,35 @@ class LiveChangeTable(LiveSource):
         )
 
     def fits(self, database: Database) -> None:
-        """As ``LiveSource.fits``."""
+        """As ``Source.fits``."""
         self.layout(database)
 
     def layout(self, database: Database) -> ChangeTableLayout:
         """The columns of the table.  Raises ``FatalError`` if header columns are wrong."""
-        names = describe(database, LiveTable(self.table))
-        source = self.options.source_table or self.table.removesuffix(self.options.suffix)
-        return build_layout(names, source, self.options, f"table {self.table}")
+        names = describe(database, LiveTable(self.table.name))
+        source = self.options.source_table or self.table.name.removesuffix(self.options.suffix)
+        return build_layout(names, source, self.options, f"table {self.table.name}")
 
-    def read(
-        self, split: TableSplit[SplitPlan], number: int, ctx: Context
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
-        with Database(self.database) as database:
+        with Database(self.table.database) as database:
             layout = self.layout(database)
-            place = Place(ctx.source, number, self.table, ctx.lanes)
+            place = Place(ctx.source, number, self.table.name, ctx.lanes)
             options = replace(self.options, binary_text="hex")  # as _frames writes binary values
             reader = ChangeTableReader(place, layout, split.payload, ctx, options)
             yield from reader.batches(self._frames(database, layout, split))
 
     def rows_at(self, position: Position) -> list[RowNow]:
-        """As ``LiveSource.rows_at``; the rows of a change_seq are one record."""
+        """As ``Source.rows_at``; the rows of a change_seq are one record."""
         if position.part:
             return []
-        with Database(self.database) as database:
+        with Database(self.table.database) as database:
             layout, text = self.layout(database), self.position_text(position)
             batches = self._rows_at(database, layout, TableSplit(0), text)
             rows = [row for batch in batches for row in batch.to_pylist()]
         return [RowNow(as_json(rows[0] if len(rows) == 1 else rows))] if rows else []
 
-    def position_text(self, position: Position) -> str:
-        """As ``Source.position_text``."""
-        return seq.position_text(position)
-
-    def parse_position(self, text: str) -> Position:
-        """As ``Source.parse_position``."""
-        return seq.parse_position(text)
-
-    def _survey(
+    def _plan_split(
         self,
         database: Database,
         layout: ChangeTableLayout,
@@ -229,7 +199,7 @@ class LiveChangeTable(LiveSource):
                     yield rows_of(frame, layout)
 
         plan = survey.survey_table(
-            layout, self.options, read_first, f"table {self.table}", PAIR_WINDOW, catalogue
+            layout, self.options, read_first, f"table {self.table.name}", PAIR_WINDOW, catalogue
         )
         if not plan.sure or plan.reading is None:
             return plan, None
@@ -257,10 +227,10 @@ class LiveChangeTable(LiveSource):
     def _hex_text_of(self, value: Any) -> str | None:
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value).hex()
-        return self.text_of(value)
+        return self.table.text_of(value)
 
     def _live(self, layout: ChangeTableLayout) -> LiveTable:
-        return LiveTable(self.table, sorted_by=layout.headers["change_seq"])
+        return LiveTable(self.table.name, sorted_by=layout.headers["change_seq"])
 
 
 def _span_at(column: str, change_seq: str) -> Span:

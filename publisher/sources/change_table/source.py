@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ class ChangeTable(Source):
 
     @property
     def joins_keys(self) -> bool:
-        """As ``SourceBase.joins_keys``."""
+        """As ``Source.joins_keys``."""
         return self.options.joins_keys
 
     def files(
@@ -110,7 +110,7 @@ class ChangeTable(Source):
         return replace(new, reads=new.reads or is_over)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: surveys all splits, those with held rows first, and plans each.
+        """As ``Source.prepare``: surveys all splits, those with held rows first, and plans each.
 
         Holds the rows that must wait for a partner."""
         files = self.files(context.paths) if context.paths else []
@@ -176,23 +176,18 @@ class ChangeTable(Source):
         )
         return _SurveyResult(plans, held)
 
-    def read(
-        self, split: Split[ChangeTablePart], number: int, ctx: Context
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``, the tally last."""
         place = Place(ctx.source, number, split.path, ctx.lanes)
-        match split.payload:
-            case MessageLines() as part:
-                messages = split.with_payload(part)
-                return message_splits.read(messages, place, ctx, self.options, self.snapshot)
-            case PlannedRows(rows, plan):
-                layout = self._layout(split)
-                reader = ChangeTableReader(place, layout, plan, ctx, self.options)
-                strays = self._fetch_strays(plan, reader)
-                frames = file_splits.frames(
-                    split.with_payload(rows), layout.reading, layout.columns()
-                )
-                return reader.batches(frames, strays)
+        payload: ChangeTablePart = split.payload
+        if isinstance(payload, MessageLines):
+            return message_splits.read(split, place, ctx, self.options, self.snapshot)
+        layout = self._layout(split)
+        reader = ChangeTableReader(place, layout, payload.plan, ctx, self.options)
+        strays = self._fetch_strays(payload.plan, reader)
+        own = split.with_payload(payload.rows)
+        frames = file_splits.frames(own, layout.reading, layout.columns())
+        return reader.batches(frames, strays)
 
     def position_text(self, position: Position) -> str:
         """The change_seq."""

@@ -116,7 +116,7 @@ class DispatchQueue(Source):
 
     @property
     def joins_keys(self) -> bool:
-        """As ``SourceBase.joins_keys``."""
+        """As ``Source.joins_keys``."""
         return self.options.joins_keys
 
     def tables(self) -> tuple[Table, ...]:
@@ -182,7 +182,7 @@ class DispatchQueue(Source):
             yield Split(path, stop - rows.start, size, rows)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: resolves the fates of transactions over all splits; the first splits
+        """As ``Source.prepare``: resolves the fates of transactions over all splits; the first splits
         are the files that the last run left."""
         carry_over = context.carry_over
         splits = context.limit(self.splits(context.paths, context.wanted))

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 from publisher.errors import FatalError
 from publisher.sources.columns.columns import texts
 from publisher.sources.event_log.layout import LAYOUT, Layout
+from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.frame import Frame
 
 
-def check_layout(frames: Iterator[Frame], path: str, layout: Layout) -> Iterator[Frame]:
+def check_layout(frames: Iterator[Frame], path: str, options: EventLogOptions) -> Iterator[Frame]:
     """Yields the frames; refuses a file whose first records have no status letter where the layout has it.
 
     Raises ``FatalError``.
@@ -21,7 +22,7 @@ def check_layout(frames: Iterator[Frame], path: str, layout: Layout) -> Iterator
     checked = False
     for frame in frames:
         if not checked and frame.batch.num_rows:
-            _check_batch(frame.batch, path, layout)
+            _check_batch(frame.batch, path, options.layout)
             checked = True
         yield frame
 

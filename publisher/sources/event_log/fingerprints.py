@@ -32,6 +32,11 @@ _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _Words = npt.NDArray[np.uint64]
 
 
+def fingerprints_of_rows(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """Computes the fingerprint of each row of a batch with the documented columns."""
+    return fingerprints_of([batch.column(name) for name in FINGERPRINTED])
+
+
 def fingerprints_of(columns: list[pa.Array]) -> npt.NDArray[np.int64]:
     """Computes the fingerprint of each row from its columns, in the order of ``FINGERPRINTED``."""
     texts = [column.cast(pa.string()).cast(pa.binary()) for column in columns]

@@ -14,26 +14,23 @@ from publisher.sources.format import Format, LiveFormat
 if TYPE_CHECKING:
     from publisher.database.options import DatabaseOptions
     from publisher.sources.event_log.backlog import EventLogBacklog
-    from publisher.sources.event_log.live_table import LiveEventLog
-    from publisher.sources.event_log.source import EventLog
     from publisher.sources.files.file_splits import FileRange, Split
     from publisher.sources.files.options import SnapshotOptions
-    from publisher.sources.live.table_reader import TextOf
+    from publisher.sources.live.table_split import TableInput
     from publisher.sources.retry import CorrectedRecord, RetryFiles
+    from publisher.sources.row_source import RowSource
 
 
-def _source(options: EventLogOptions, reading: SnapshotOptions) -> EventLog:
-    from publisher.sources.event_log.source import EventLog
+def _source(options: EventLogOptions, reading: SnapshotOptions) -> RowSource:
+    from publisher.sources.event_log.source import event_log
 
-    return EventLog(options, reading)
+    return event_log(options, reading)
 
 
-def _live_source(
-    options: EventLogOptions, database: DatabaseOptions, table: str, text_of: TextOf
-) -> LiveEventLog:
-    from publisher.sources.event_log.live_table import LiveEventLog
+def _live_source(options: EventLogOptions, table: TableInput) -> RowSource:
+    from publisher.sources.event_log.source import event_log
 
-    return LiveEventLog(options, database, table, text_of)
+    return event_log(options, table=table)
 
 
 def _backlog(options: EventLogOptions, database: DatabaseOptions, table: str) -> EventLogBacklog:

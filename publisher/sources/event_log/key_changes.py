@@ -14,8 +14,9 @@ from publisher.model.names import find_name
 from publisher.model.sorted_ids import sort_distinct
 from publisher.sources.columns.object_names import RecordFault, TargetTable
 from publisher.sources.columns.record_batches import Codes, Mask
+from publisher.sources.event_log.decode import EventRows
 from publisher.sources.event_log.options import KeyChangePolicy
-from publisher.sources.event_log.rows import EventColumns, EventObjects, EventRows
+from publisher.sources.event_log.resolve import EventColumns, EventObjects
 
 
 class EventKeyChanges:

@@ -82,7 +82,7 @@ class Linkexpress(Source):
         return self._split(self._new_parts(paths), wanted)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: also reads the records that the last run has held, and holds records
+        """As ``Source.prepare``: also reads the records that the last run has held, and holds records
         for the next run."""
         carry_over = context.carry_over
         if carry_over is None:
@@ -101,7 +101,7 @@ class Linkexpress(Source):
         return PreparedSource(self, tuple(splits))
 
     def stand_alone(self, splits: Sequence[ExtractSplit]) -> bool:
-        """As ``SourceBase.stand_alone``: false if a transaction continues from or in another file."""
+        """As ``Source.stand_alone``: false if a transaction continues from or in another file."""
         parts = [split.payload for split in splits]
         return not any(
             part.origin.since is not None or part.form.state in ("held", "tail") for part in parts

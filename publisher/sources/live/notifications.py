@@ -14,17 +14,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
 from publisher.database.lost_error import LostError
+from publisher.database.named_sql import catalogue_query
 from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
 from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.stop_request import StopRequest
-from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
 
 _STEP = 0.05
 """Seconds after which a waiting thread checks whether the program should stop."""
@@ -32,18 +32,6 @@ _NEXT_LOOK = 60.0
 """Seconds after which a table without the trigger is checked again."""
 _NEXT_ATTEMPT = 1.0
 """Seconds after which a lost connection is opened again."""
-
-_CHANNEL = text("""
-    SELECT pg_catalog.convert_from(
-        pg_catalog.substr(t.tgargs, 1, pg_catalog.length(t.tgargs) - 1),
-        pg_catalog.getdatabaseencoding())
-    FROM pg_catalog.pg_trigger AS t
-    JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
-    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = :schema AND c.relname = :name
-      AND t.tgname = :trigger AND t.tgenabled IN ('O', 'A') AND t.tgnargs = 1
-""")
-"""The channel of an enabled trigger; a zero byte ends each of its arguments."""
 
 
 class Listener:
@@ -125,14 +113,17 @@ class Listener:
 
 
 def _find_channel(relation: Relation, connection: Connection) -> str | None:
-    names = {"schema": relation.schema, "name": relation.table.name, "trigger": NOTIFY_TRIGGER}
-    channel = connection.execute(_CHANNEL, names).scalar()
+    names = {"schema": relation.schema, "name": relation.table.name}
+    query = catalogue_query("postgresql", "channel")
+    assert query is not None
+    channel = connection.execute(query, names).scalar()
     return None if channel is None else str(channel)
 
 
 def _listen(database: Database, channel: str) -> Connection:
     connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    connection.exec_driver_sql(f"LISTEN {quote_name(channel)}".replace("%", "%%"))
+    name = connection.dialect.identifier_preparer.quote_identifier(channel)  # doubles %
+    connection.exec_driver_sql(f"LISTEN {name}")
     return connection
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, select, types
+from sqlalchemy import Connection, Select, select, types
 
 from publisher.database import ordered_ranges
 from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, begin_snapshot, fatal_errors
 from publisher.database.ordered_ranges import Bounds, TableExtent
-from publisher.database.statements import select_texts
+from publisher.database.statements import text_columns
 from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of, sorting
@@ -216,24 +216,9 @@ def _portions(
     connection: Connection, relation: Relation, bounds: Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """Yields the rows of one statement, a few at a time."""
-    statement = select_texts(relation, connection.dialect)
-    if bounds.where is not None:
-        name, value = bounds.where
-        wanted: ColumnElement[Any] = column(quoted_name(name, quote=True))
-        if isinstance(
-            relation.types[name], types.NullType
-        ):  # SQLite compares no number with a text
-            wanted = ordered_ranges.as_text(relation, name)
-        statement = statement.where(wanted == value)
-    if bounds.order is not None and bounds.high is not None:
-        order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
-        statement = statement.where((order < bounds.high) | order.is_(None))
-    if bounds.span is not None:
-        statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
-    if bounds.sort is not None:
-        statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
-    if bounds.max_rows is not None:
-        statement = statement.limit(bounds.max_rows)
+    statement = ordered_ranges.select_rows(
+        relation, bounds, text_columns(relation, connection.dialect)
+    )
     if connection.dialect.name in ("mysql", "mariadb"):
         # the server waits for the client while rows are processed; its default limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")

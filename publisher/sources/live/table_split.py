@@ -1,14 +1,29 @@
-"""The splits of a live table, which reports name without the libraries that read tables."""
+"""A live table as input, and its splits, which reports name without the libraries that read tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from publisher.database.options import DatabaseOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from publisher.database.ordered_ranges import Span
 
 Payload_co = TypeVar("Payload_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TableInput:
+    """The table of a database that a source reads."""
+
+    database: DatabaseOptions
+    name: str
+    """Table as ``table`` or ``schema.table``."""
+    text_of: Callable[[Any], str | None]
+    """Converts a value of the database driver to text."""
 
 
 @dataclass(frozen=True, slots=True)

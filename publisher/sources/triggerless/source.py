@@ -101,7 +101,7 @@ class Triggerless(ComparingSource):
 
     @property
     def joins_keys(self) -> bool:
-        """As ``SourceBase.joins_keys``."""
+        """As ``Source.joins_keys``."""
         return self.options.joins_keys
 
     @property
@@ -205,7 +205,7 @@ class Triggerless(ComparingSource):
             return f"{len(shapes)} table(s) of {connected.name} can be compared"
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: compares the tables of the files, or of the database."""
+        """As ``Source.prepare``: compares the tables of the files, or of the database."""
         options = self.options
         if context.sample is not None and not context.paths:
             options = replace(options, startup_option="all")
@@ -250,7 +250,7 @@ class Triggerless(ComparingSource):
         payload: FoundDifferences = split.payload
         return self.first_files.get(payload.source_name, "")
 
-    def read(self, split: DifferenceSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
         found, first = split.payload, split.payload.first
         place = Place(ctx.source, number, found.source_name, ctx.lanes)

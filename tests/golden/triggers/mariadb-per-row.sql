@@ -70,8 +70,9 @@ BEGIN
     VALUES (new_key, IF(CAST(old_key AS BINARY) <> CAST(new_key AS BINARY), 5, 6), 'indirect.usr');
   END;
   IF EXISTS (SELECT 1 FROM `indirect`.`usr` AS o WHERE o.`idu` = NEW.`idu` AND o.`mail box` = NEW.`mail box` AND o.`active` <=> NEW.`active` AND CAST(o.`seen` AS CHAR) <=> CAST(NEW.`seen` AS CHAR))
-  AND NOT (CAST(old_key AS BINARY) <> CAST(new_key AS BINARY)
-    AND EXISTS (SELECT 1 FROM `indirect`.`usr` AS o WHERE o.`idu` = OLD.`idu` AND o.`mail box` = OLD.`mail box` AND CAST(CONCAT('idu=', COALESCE(CAST(o.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(o.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(o.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(o.`mail box` AS CHAR) END, '')) AS BINARY) = CAST(old_key AS BINARY))) THEN
+    AND NOT (CAST(old_key AS BINARY) <> CAST(new_key AS BINARY)
+      AND EXISTS (SELECT 1 FROM `indirect`.`usr` AS o WHERE o.`idu` = OLD.`idu` AND o.`mail box` = OLD.`mail box`
+        AND CAST(CONCAT('idu=', COALESCE(CAST(o.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(o.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(o.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(o.`mail box` AS CHAR) END, '')) AS BINARY) = CAST(old_key AS BINARY))) THEN
     IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
       VALUES (old_key, 4, 'indirect.usr');
@@ -79,8 +80,8 @@ BEGIN
       VALUES (new_key, 5, 'indirect.usr');
     ELSE
       IF NOT (CAST(CAST(OLD.`active` AS CHAR) AS BINARY) <=> CAST(CAST(NEW.`active` AS CHAR) AS BINARY))
-    OR NOT (CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)) AS BINARY) <=> CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)) AS BINARY))
-    OR NOT (OLD.`photo` <=> NEW.`photo`) THEN
+          OR NOT (CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)) AS BINARY) <=> CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)) AS BINARY))
+          OR NOT (OLD.`photo` <=> NEW.`photo`) THEN
         INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
         VALUES (new_key, 6, 'indirect.usr');
       END IF;
@@ -97,5 +98,9 @@ BEGIN
   INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
   VALUES (old_key, 4, 'indirect.usr');
 END$$
+
+DROP TRIGGER IF EXISTS `indirect`.`xds_usr_before_delete`$$
+
+DROP TRIGGER IF EXISTS `indirect`.`xds_usr_before_update`$$
 
 DELIMITER ;

@@ -100,7 +100,8 @@ BEGIN
   EXCEPTION WHEN undefined_column OR undefined_object THEN
     is_changed := true;
   END;
-  IF (TG_TABLE_SCHEMA <> 'indirect' OR TG_TABLE_NAME <> 'usr') AND (TG_OP = 'TRUNCATE' OR NOT (SELECT relispartition FROM pg_class WHERE oid = TG_RELID)) THEN
+  IF (TG_TABLE_SCHEMA <> 'indirect' OR TG_TABLE_NAME <> 'usr')
+    AND (TG_OP = 'TRUNCATE' OR NOT (SELECT relispartition FROM pg_class WHERE oid = TG_RELID)) THEN
     is_changed := true;
     written := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);
   END IF;

@@ -36,8 +36,8 @@ BEGIN
   INSERT INTO "event_log" (table_key, event_type, table_name)
   SELECT ('idu=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."idu" AS TEXT) AS v)), '') || '+mail box=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)), '')), 6, 'usr'
   WHERE CAST(OLD."active" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."active" AS TEXT)
-     OR CAST(OLD."seen" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."seen" AS TEXT)
-     OR CAST(OLD."photo" AS BLOB) IS NOT CAST(NEW."photo" AS BLOB);
+       OR CAST(OLD."seen" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."seen" AS TEXT)
+       OR CAST(OLD."photo" AS BLOB) IS NOT CAST(NEW."photo" AS BLOB);
 END;
 
 DROP TRIGGER IF EXISTS "xds_usr_rekey";
@@ -52,6 +52,8 @@ BEGIN
   INSERT INTO "event_log" (table_key, event_type, table_name)
   SELECT ('idu=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."idu" AS TEXT) AS v)), '') || '+mail box=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)), '')), 5, 'usr';
 END;
+
+DROP TRIGGER IF EXISTS "xds_usr_rename";
 
 DROP TRIGGER IF EXISTS "xds_usr_delete";
 

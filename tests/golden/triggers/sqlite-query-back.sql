@@ -65,6 +65,8 @@ BEGIN
   SELECT ('idu=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."idu" AS TEXT) AS v)), '') || '+mail box=' || COALESCE((SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v)), '')), 7, 'usr', 'photo';
 END;
 
+DROP TRIGGER IF EXISTS "xds_usr_rename";
+
 DROP TRIGGER IF EXISTS "xds_usr_delete";
 
 CREATE TRIGGER "xds_usr_delete" AFTER DELETE ON "usr"

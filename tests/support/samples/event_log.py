@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.event_log_files import csv_text, event, write
 from tests.support.source_contract import (
@@ -33,15 +33,15 @@ def write_gzip(path: Path) -> Path:
 UNUSED = frozenset({"transaction"})
 
 SAMPLES = (
-    Sample("log.csv", EventLog(), lambda path: write(path, EVENTS), 7, count_csv, UNUSED),
+    Sample("log.csv", event_log(), lambda path: write(path, EVENTS), 7, count_csv, UNUSED),
     Sample(
         "log.jsonl",
-        EventLog(snapshot=SnapshotOptions(block_size=64)),
+        event_log(snapshot=SnapshotOptions(block_size=64)),
         lambda path: write(path, EVENTS),
         7,
         count_json,
         UNUSED,
     ),
-    Sample("log.parquet", EventLog(), lambda path: write(path, EVENTS), 7, None, UNUSED),
-    Sample("log.csv.gz", EventLog(), write_gzip, 7, None, UNUSED),
+    Sample("log.parquet", event_log(), lambda path: write(path, EVENTS), 7, None, UNUSED),
+    Sample("log.csv.gz", event_log(), write_gzip, 7, None, UNUSED),
 )

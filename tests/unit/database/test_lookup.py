@@ -34,7 +34,6 @@ from publisher.planning.query_back import (
     NoDatabase,
     RefusedLookup,
 )
-from publisher.xds.values import text_of
 from tests.support.planning import answers_of
 
 
@@ -54,7 +53,7 @@ def make_database(path: Path, *statements: str) -> Database:
 
 def ask(database: Database, table: str, *keys: str) -> list[Answer]:
     objects = [Object(None, table, key) for key in keys]
-    answers = answers_of(DatabaseLookup(database, text_of), objects)
+    answers = answers_of(DatabaseLookup(database), objects)
     return [answers[object_] for object_ in objects]
 
 
@@ -83,7 +82,7 @@ def test_statements_of_one_lookup_share_a_connection_and_continue_on_another(
             raise LostError("gone")
         return read(query, connection, keys)
 
-    lookup = DatabaseLookup(database, text_of)
+    lookup = DatabaseLookup(database)
     objects = [Object(None, "t", f"id={n}") for n in range(5)]
     answers_of(lookup, objects[:1])  # reads what the table is like
     connected: list[object] = []
@@ -142,6 +141,11 @@ def test_url_of_an_unknown_database_is_a_settings_error() -> None:
         Database(DatabaseOptions(url="nosuch://h/d")).check_reachable()
 
 
+def test_url_with_another_driver_is_a_settings_error() -> None:
+    with pytest.raises(SettingsError, match=r"names another driver: write postgresql, without"):
+        Database(DatabaseOptions(url="postgresql+psycopg2://h/d"))
+
+
 def test_a_missing_file_is_named_at_once_and_not_made(path: Path) -> None:
     database = make_database(path)
     path.unlink()
@@ -169,7 +173,7 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
 def test_parts_fit_the_protocols(path: Path) -> None:
     database = make_database(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
     catalogue: Catalogue = catalogue_of(database)
-    lookup: Lookup = DatabaseLookup(database, text_of)
+    lookup: Lookup = DatabaseLookup(database)
     assert catalogue.closed
     assert catalogue.table(None, "none") is None
     assert answers_of(lookup, []) == {}
@@ -330,7 +334,7 @@ def test_only_the_child_tables_of_the_named_columns_are_read(
     )
     catalogue = catalogue_of(database)
     classes = ClassCatalogue(catalogue, [], ClassOptions(), catalogue.keys_of)
-    lookup, usr = DatabaseLookup(database, text_of, classes), Object(None, "usr", "id=1")
+    lookup, usr = DatabaseLookup(database, classes), Object(None, "usr", "id=1")
     answers_of(lookup, [usr])  # reads the catalogue
     executed: list[str] = []
     event.listen(

@@ -20,7 +20,6 @@ from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
-from publisher.xds.values import text_of
 from tests.support.planning import answers_of
 
 
@@ -103,7 +102,7 @@ def read(view: WrittenView, keys: Sequence[str]) -> list[Answer]:
                 tables, (), ClassOptions(), tables.keys_of, tables.key_columns_of
             )
             objects = [Object(None, "v", key) for key in keys]
-            answers = answers_of(DatabaseLookup(database, text_of, classes), objects)
+            answers = answers_of(DatabaseLookup(database, classes), objects)
     return [answers[obj] for obj in objects]
 
 

@@ -50,9 +50,8 @@ def ranks(folder: Path, splits: Sequence[Sequence[Sequence[int]]], ids: Sequence
 
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids that leave memory after seven, and files that are merged by three."""
+    """Ids that leave memory after seven."""
     monkeypatch.setattr(sorted_ids, "IDS_AT_ONCE", 7)
-    monkeypatch.setattr(sorted_ids, "FILES_AT_ONCE", 3)
 
 
 some_ids = st.one_of(
@@ -76,7 +75,7 @@ def test_a_rank_is_the_place_among_the_distinct_ids_of_all_splits(
 
 
 @pytest.mark.usefixtures("small_portions")
-def test_runs_and_merged_files_of_a_level_are_taken_away(tmp_path: Path) -> None:
+def test_splits_in_any_order_leave_their_files_and_the_merged_one(tmp_path: Path) -> None:
     chance = random.Random(1)
     splits = [[chance.sample(range(1, 500), 40)] for _ in range(14)]
     ids = sorted({number for ((*one,),) in splits for number in one})
@@ -87,20 +86,20 @@ def test_runs_and_merged_files_of_a_level_are_taken_away(tmp_path: Path) -> None
     assert not [name for name in names if "run" in name or "." in name]
 
 
-def test_few_ids_without_gaps_are_written_only_to_be_merged(tmp_path: Path) -> None:
+def test_few_ids_without_gaps_are_not_written(tmp_path: Path) -> None:
     greatest = 2**63 - 1
     assert ranks(tmp_path / "apart", [[[4, 5], [6]], [[greatest]]], [5, greatest]) == [2, 4]
     assert not (tmp_path / "apart").exists()
     overlapping = [[[greatest - 1, greatest]], [[greatest]], [[1, 2, 3]]]
     assert ranks(tmp_path, overlapping, [3, greatest]) == [3, 5]
-    assert len([*tmp_path.iterdir()]) == 3  # two splits, and the merged ids
+    assert [path.name.partition("-")[0] for path in tmp_path.iterdir()] == ["merged"]
 
 
-def test_ids_in_any_order_are_sorted_in_flat_memory(
+def test_ascending_ids_are_gathered_in_flat_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sorted_ids, "IDS_AT_ONCE", 1 << 14)
-    ids = np.random.default_rng(0).permutation(np.arange(1, 1_500_001, dtype=np.int64) * 3)
+    ids = np.arange(1, 1_500_001, dtype=np.int64) * 3
     tracemalloc.start()
     try:
         gatherer = IdGatherer(tmp_path, "0")
@@ -111,8 +110,22 @@ def test_ids_in_any_order_are_sorted_in_flat_memory(
     finally:
         tracemalloc.stop()
     assert file is not None
-    assert np.array_equal(open_ids(tmp_path / file.name), np.sort(ids))
+    assert np.array_equal(open_ids(tmp_path / file.name), ids)
     assert peak < ids.nbytes / 6
+
+
+def test_late_ids_are_sorted_into_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_ids, "IDS_AT_ONCE", 1 << 10)
+    ids = np.random.default_rng(0).permutation(np.arange(1, 50_001, dtype=np.int64) * 3)
+    gatherer = IdGatherer(tmp_path, "0")
+    for start in range(0, len(ids), 500):
+        gatherer.add(ids[start : start + 500])
+    file = gatherer.close()
+    assert file is not None
+    assert (file.size, file.first, file.last) == (50_000, 3, 150_000)
+    assert np.array_equal(open_ids(tmp_path / file.name), np.sort(ids))
 
 
 def test_an_id_that_was_not_gathered_and_a_split_without_note_fail_the_lane(tmp_path: Path) -> None:

@@ -315,7 +315,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
         die = DiesAfter(steps)
         try:
             with monkeypatch.context() as patched:
-                patched.setattr("publisher.ledger.hours.time.sleep", die)
+                patched.setattr("publisher.ledger.hours.pause", die)
                 patched.setattr(storage, "transaction", lambda root, die=die: die() or begin(root))
                 each = Closing(ledger.root, die, seconds=-1, fewest=3)
                 each.expire(days=7) if work == "expire" else each.step()

@@ -70,7 +70,7 @@ def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Mani
     assert recovered.lanes == {0: {0, 1, 2}, 1: {0, 1}}
 
 
-def test_memory_does_not_grow_with_the_waiting_ids(
+def test_memory_grows_by_the_digests_of_the_waiting_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("publisher.model.sorted_ids.IDS_AT_ONCE", 1 << 10)
@@ -88,7 +88,7 @@ def test_memory_does_not_grow_with_the_waiting_ids(
         tracemalloc.stop()
         assert waiting == count
         assert recovered.lanes == {0: {7, 4000}}
-    assert peaks[1] < 2 * peaks[0], peaks
+    assert peaks[1] - peaks[0] < 35_000 * 32, peaks
 
 
 def committed(root: Path) -> tuple[LedgerRun, Manifest]:

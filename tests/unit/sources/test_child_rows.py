@@ -27,7 +27,6 @@ from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.run_reader import DecidedRecord
 from publisher.planning.filters import FilterOptions
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
 from tests.support.child_rows import (
     CLASSES,
@@ -43,6 +42,7 @@ from tests.support.child_rows import (
     write_change_tables,
 )
 from tests.support.event_ids import ORIGIN
+from tests.support.prepare import prepare_here
 from tests.support.task_runs import lines, plan_all, read_all, staged_reader
 
 LANES = 3

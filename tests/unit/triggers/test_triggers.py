@@ -123,6 +123,17 @@ def test_new_rows_are_found_by_the_index(log: sqlite3.Connection) -> None:
     assert "USING INDEX xds_event_log_status (status=?)" in plan_
 
 
+def test_names_of_any_text_are_quoted(tmp_path: Path) -> None:
+    table, key, column = (f"{letter}\"`'\n\n  ;{{{{ x }}}} %s $$--" for letter in "tkc")
+    quoted = ['"' + name.replace('"', '""') + '"' for name in (table, key, column)]
+    with_tables(tmp_path / "hr.db", f"{quoted[0]} ({quoted[1]} TEXT PRIMARY KEY, {quoted[2]} TEXT)")
+    install_triggers(tmp_path / "hr.db", Style.PER_FIELD, table)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute(f"INSERT INTO {quoted[0]} VALUES ('1', 'x')")
+        rows = connection.execute("SELECT table_name, table_key, column_name FROM event_log")
+        assert rows.fetchall() == [(written_name(None, table), format_key([(key, "1")]), column)]
+
+
 @given(st.none() | st.text(min_size=1), st.text(min_size=1))
 def test_written_names_are_read_back(schema: str | None, name: str) -> None:
     assert split_name(written_name(schema, name)) == (schema, name)

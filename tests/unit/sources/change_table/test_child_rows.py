@@ -16,9 +16,9 @@ from publisher.model.classes import ClassOptions
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
-from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import change_text, seq, write
 from tests.support.event_log_files import OPEN, Row
+from tests.support.prepare import prepare_here
 from tests.unit.sources.change_table.test_messages import message
 
 USR = Table(

@@ -13,9 +13,9 @@ from publisher.model.change import TALLY, Outcome
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import CarryOver
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import CONTEXT, change_text, options, record, seq, write
 from tests.support.event_log_files import Row, csv_text
+from tests.support.prepare import prepare_here
 
 SECOND = 1_000_000
 HELD = ("open-pair",)

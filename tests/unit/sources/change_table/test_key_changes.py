@@ -19,11 +19,11 @@ from publisher.model.change import Outcome
 from publisher.runs.key_groups import group_keys
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.change_table_files import record, seq, write
 from tests.support.event_log_files import Row
+from tests.support.prepare import prepare_here
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
 NOTHING = JobCatalogue(())

@@ -20,9 +20,10 @@ from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.change_table.survey import PlannedRows
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.live.table_split import TableInput
 from publisher.xds.values import text_of
 from tests.support.change_table_files import record, seq, write
+from tests.support.prepare import prepare_here
 
 KEY = JobCatalogue([Table("hr", "usr", key=("IDU",))])
 WIDE = {f"d{n}": None for n in range(24)}
@@ -179,7 +180,7 @@ def test_commands_ask_the_database_for_files(tmp_path: Path) -> None:
 def test_a_live_table_asks_the_database_for_the_key_of_its_table(tmp_path: Path) -> None:
     url = database(tmp_path)
     options = ChangeTableOptions(header_columns=0, source_table="usr")
-    live = LiveChangeTable(options, DatabaseOptions(url=url), "usr__ct", text_of)
+    live = LiveChangeTable(options, table=TableInput(DatabaseOptions(url=url), "usr__ct", text_of))
     with (
         pytest.raises(FatalError, match="mask_order"),
         prepare_here(live, (), 1, JobCatalogue(())),

@@ -11,8 +11,8 @@ from publisher.errors import FatalError
 from publisher.model.catalogue import JobCatalogue
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.files.file_splits import Split
-from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import change_text, options, read, seq
+from tests.support.prepare import prepare_here
 from tests.support.raw_records import raw_record
 
 COLUMNS = [f"c{n:02}" for n in range(1, 17)]

@@ -10,7 +10,6 @@ from publisher.reports.changes import in_order
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
-from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import CLOSING, COMMIT, DELETE, INSERT, UPDATE
 from tests.support.dispatch_queue_files import (
     OPTIONS,
@@ -21,6 +20,7 @@ from tests.support.dispatch_queue_files import (
     read,
     record_text,
 )
+from tests.support.prepare import prepare_here
 from tests.support.workbench import Workbench
 
 

@@ -17,11 +17,11 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.runs.key_groups import group_keys
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import Queue, Row, binary, jack, options
+from tests.support.prepare import prepare_here
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
 NOTHING = JobCatalogue(())

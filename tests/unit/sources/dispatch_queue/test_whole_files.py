@@ -19,7 +19,6 @@ from publisher.model.change import Outcome
 from publisher.sources.contract import Context
 from publisher.sources.dispatch_queue import DispatchQueue, to_records
 from publisher.sources.dispatch_queue.rows import layout
-from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import (
     BIG,
@@ -33,6 +32,7 @@ from tests.support.dispatch_queue_files import (
     read_files,
     record_texts,
 )
+from tests.support.prepare import prepare_here
 
 _BIG = (image(BIG, [9, "x", "old"]), image(BIG, [9, "x", "new"]))
 

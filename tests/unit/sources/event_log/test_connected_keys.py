@@ -25,17 +25,17 @@ from publisher.model.change import IDS, TALLY, Outcome
 from publisher.model.lanes import lane_of
 from publisher.planning.polls import PollOptions
 from publisher.runs.key_groups import group_keys
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import EventLog
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.event_log.source import event_log
+from publisher.sources.live.table_split import TableInput
 from publisher.sources.work import Work, read_split
 from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
 from tests.support.event_log_files import NAMES, OPEN, Row, event, write
+from tests.support.prepare import prepare_here
 from tests.support.task_runs import lines, plan_all, read_all, work_of
 
-SOURCE = EventLog(EventLogOptions(key_change="modify-association"))
+SOURCE = event_log(EventLogOptions(key_change="modify-association"))
 NOTHING = JobCatalogue(())
 
 
@@ -142,7 +142,7 @@ def test_a_live_log_is_read_up_to_the_rows_of_the_survey(tmp_path: Path) -> None
         insert = f"INSERT INTO log ({', '.join(NAMES)}) VALUES ({', '.join('?' * len(NAMES))})"
         connection.executemany(insert, [[row[name] for name in NAMES] for row in rows])
         connection.commit()
-        live = LiveEventLog(SOURCE.options, DatabaseOptions(url=url), "log", text_of)
+        live = event_log(SOURCE.options, table=TableInput(DatabaseOptions(url=url), "log", text_of))
         work = work_of([write(tmp_path / "log.csv", [])], lanes=64)
         with prepare_here(live, [], 4, OPEN) as prepared:
             source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)

@@ -19,7 +19,7 @@ from publisher.planning.filters import Filter, FilterOptions
 from publisher.sources.contract import Context
 from publisher.sources.event_log.layout import LAYOUT
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import EventLog
+from publisher.sources.event_log.source import event_log
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.event_log_files import (
     NAMES,
@@ -219,7 +219,7 @@ def test_an_excluded_table_is_ignored_before_the_catalogue_is_asked(
     tmp_path: Path, name: str, options: dict[str, tuple[str, ...]]
 ) -> None:
     rows = [event(1, table_name=name, new_value="SCRAM-SHA-256$4096"), event(2)]
-    source = EventLog()
+    source = event_log()
     excludes = Filter(FilterOptions(**options)).excludes  # type: ignore[arg-type]
     ctx = Context(0, 3, NoCatalogue(), excludes)
     splits = source.splits([write(tmp_path / "log.csv", rows)], 1)
@@ -233,7 +233,7 @@ def test_an_excluded_table_is_ignored_before_the_catalogue_is_asked(
 
 def test_a_table_that_the_database_hides_is_rejected_alone(tmp_path: Path) -> None:
     rows = [event(1, table_name="hidden"), event(2)]
-    source = EventLog()
+    source = event_log()
     splits = source.splits([write(tmp_path / "log.csv", rows)], 1)
     records = [
         record
@@ -248,7 +248,7 @@ def test_a_table_that_the_database_hides_is_rejected_alone(tmp_path: Path) -> No
 
 def test_a_record_without_record_id_is_at_its_place_in_the_file(tmp_path: Path) -> None:
     record = one(tmp_path, event("what"))
-    source = EventLog()
+    source = event_log()
     position = Position(str(record["part"]), int(str(record["high"])), 0, 0)
     assert str(record["part"]).startswith("log.")
     assert source.parse_position(source.position_text(position)) == position
@@ -446,7 +446,7 @@ def test_optional_keys_may_be_absent_from_json_and_required_ones_not(tmp_path: P
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_one_record_can_be_read_again(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"log{suffix}", [event(i) for i in range(1, 8)])
-    source, ctx = EventLog(), Context(0, 3, Tables())
+    source, ctx = event_log(), Context(0, 3, Tables())
     seen = 0
     for number, split in enumerate(source.splits([path], 3)):
         for batch in source.read(split, number, ctx):
@@ -462,7 +462,7 @@ def test_one_record_can_be_read_again(tmp_path: Path, suffix: str) -> None:
 
 def test_batches_have_the_common_schema(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", [event(1), event(2, status="S"), event("?")])
-    source = EventLog()
+    source = event_log()
     for split in source.splits([path], 1):
         for batch in source.read(split, 0, Context(0, 3, Tables())):
             assert batch.schema.equals(RECORD_SCHEMA)
@@ -471,7 +471,7 @@ def test_batches_have_the_common_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "x", "4711a", "-5", "a:b", "٣"])
 def test_invalid_positions_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write a record_id"):
-        EventLog().parse_position(text)
+        event_log().parse_position(text)
 
 
 def test_header_no_reads_parquet_by_position(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
 from publisher.sources.live.table_split import TableSplit
-from publisher.sources.local_tasks import prepare_here
 from tests.support.linkexpress_files import (
     GROUP,
     OPEN,
@@ -38,6 +37,7 @@ from tests.support.linkexpress_files import (
 )
 from tests.support.linkexpress_jobs import JOB, inserts, published_keys
 from tests.support.local_engine import EngineSwitch, ScriptedEngine
+from tests.support.prepare import prepare_here
 from tests.support.raw_records import raw_record
 
 SOURCE = Linkexpress(GROUP)

@@ -10,7 +10,6 @@ import pytest
 
 from publisher.model.catalogue import JobCatalogue
 from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.local_tasks import prepare_here
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT
 from tests.support.dispatch_queue_files import (
     USR,
@@ -23,6 +22,7 @@ from tests.support.dispatch_queue_files import (
     record_text,
     texts_of_rows,
 )
+from tests.support.prepare import prepare_here
 
 UNNAMED = replace(USR, name=None, schema=None)
 

@@ -1,4 +1,4 @@
-"""Preparation in this process, for commands without an engine."""
+"""Prepares a source in this process, with a catalogue of the test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import (
     CarryOver,
-    LiveSource,
     PrepareContext,
     PreparedSource,
     Source,
@@ -50,7 +49,7 @@ class LocalTasks:
 
 @contextmanager
 def prepare_here(
-    source: Source | LiveSource,
+    source: Source,
     paths: Sequence[str | os.PathLike[str]],
     wanted: int,
     catalogue: Catalogue,

@@ -1,4 +1,4 @@
-"""Resolves the rows of a frame of an event log: objects, columns, values.
+"""Resolves the objects, columns and values of decoded rows of an event log.
 
 Each distinct table, key and column of a frame is resolved once, whatever the number of its rows.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -26,42 +24,8 @@ from publisher.sources.columns.object_names import (
     RecordFault,
     TargetTable,
 )
-from publisher.sources.columns.record_batches import Codes, Mask, Place
-from publisher.sources.files.frame import Frame
-
-MakeFault = Callable[[int], RecordFault]
-"""Makes the fault of a row from its number in the frame."""
-
-
-@dataclass(slots=True)
-class EventRows:
-    """The rows of a frame; ``live`` are the numbers of the rows without fault so far."""
-
-    frame: Frame
-    place: Place
-    text: dict[str, pa.Array]
-    readable: dict[str, Mask]
-    """Marks of the values in the columns of ``text`` that are valid text."""
-    ids: Codes
-    has_id: Mask
-    live: Codes
-    faults: dict[int, RecordFault] = field(default_factory=dict)
-    objects: dict[int, tuple[TargetTable, Key]] = field(default_factory=dict)
-    """Table and key of faulty rows, if known."""
-    fingerprints: Codes | None = None
-    """Fingerprints of rows that are acknowledged later."""
-
-    def reject(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
-        """Rejects the live rows that ``wrong`` marks."""
-        if not wrong.any():
-            return
-        for row in self.live[wrong].tolist():
-            self.faults[row] = fault if isinstance(fault, RecordFault) else fault(row)
-        self.live = self.live[~wrong]
-
-    def value(self, name: str, row: int) -> object:
-        """Returns the value of a column in a row, as it was read."""
-        return self.frame.batch.column(name)[row].as_py()
+from publisher.sources.columns.record_batches import Codes, Mask
+from publisher.sources.event_log.decode import EventRows, MakeFault
 
 
 def _encode(array: pa.Array) -> tuple[Codes, pa.Array]:
@@ -159,12 +123,12 @@ def _if_any(values: pa.Array) -> pa.Array | None:
 class EventColumns:
     """Resolves column names and values of the rows of per-field types."""
 
-    def __init__(self, rows: EventRows, objects: EventObjects, types: Codes) -> None:
+    def __init__(self, rows: EventRows, objects: EventObjects) -> None:
         self._rows = rows
         self._objects = objects
-        self.types = types
+        self.types = rows.types
         """Event types; events of rows of child tables may become field query-backs."""
-        self.names: pa.Array = pa.nulls(len(types), pa.string())
+        self.names: pa.Array = pa.nulls(len(rows.types), pa.string())
         self.logged: pa.Array | None = None
         """Names of columns in the log where they differ from ``names``; ``None`` if none does."""
         self.children: pa.Array | None = None
