@@ -59,7 +59,10 @@ class TableRows:
 
     @classmethod
     def concat(cls, parts: Sequence[TableRows]) -> TableRows:
-        """Joins rows in their order."""
+        """Joins rows in their order; returns a single part without copying it."""
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
         columns = zip(*(part.values for part in parts), strict=True)
         return cls(
             np.concatenate([part.hashes for part in parts]),

@@ -201,6 +201,7 @@ def relate(
             f" {counts}: nothing was published; run again, and report this if it happens again"
         )
 
+    # the next state: rows as they were read, known rows that stay, and rows as consumers have them
     kept = np.flatnonzero(is_passed & ~(rules.all_as_new & (first >= 0)))
     rows = np.where(is_here, now_row + len(before), known_row)
     known_only = np.where(was_known, known_row, rows)
@@ -278,11 +279,17 @@ def _number_keys(sides: Sequence[TableRows]) -> tuple[list[Int64Array], int]:
     each table, and the number of keys."""
     hashes = np.concatenate([side.hashes for side in sides])
     keys = pa.concat_arrays([side.keys for side in sides])
-    table = pa.table({"hash": hashes, "key": keys})
-    order = pc.sort_indices(table, [("hash", "ascending"), ("key", "ascending")])
-    begins = begins_island(hashes[order.to_numpy()]) | begins_text(keys.take(order))
+    order = np.argsort(hashes, kind="stable")
+    begins = begins_island(hashes[order])
+    is_other = begins_text(keys.take(pa.array(order)))
+    if (is_other & ~begins).any():  # several keys have one hash
+        table = pa.table({"hash": hashes, "key": keys})
+        by = [("hash", "ascending"), ("key", "ascending")]
+        order = pc.sort_indices(table, by).to_numpy()
+        is_other = begins_text(keys.take(pa.array(order)))
+    begins |= is_other
     numbers = np.empty(len(hashes), np.int64)
-    numbers[order.to_numpy()] = np.cumsum(begins) - 1
+    numbers[order] = np.cumsum(begins) - 1
     bounds = np.cumsum([len(side) for side in sides])[:-1]
     return np.split(numbers, bounds), int(begins.sum())
 
@@ -290,9 +297,8 @@ def _number_keys(sides: Sequence[TableRows]) -> tuple[list[Int64Array], int]:
 def _row_of_each(numbers: Int64Array, count: int) -> Int64Array:
     """The first row of each of ``count`` keys, given the key of each row; -1 for a key without a row."""
     rows = np.full(count, -1)
-    rows[numbers[::-1]] = np.arange(len(numbers))[
-        ::-1
-    ]  # of several rows the last assignment counts
+    # of several rows of a key the last assignment counts: the first row
+    rows[numbers[::-1]] = np.arange(len(numbers))[::-1]
     return rows
 
 
