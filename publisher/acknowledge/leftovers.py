@@ -12,15 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.acknowledge.reasons import written_id
-from publisher.errors import FatalError
 from publisher.ledger.job import Leftovers
-from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
 
@@ -59,17 +57,9 @@ def _may_stay(manifest: Manifest, source: int) -> bool:
 
 def _rows(ledger_run: LedgerRun, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
     """Reads the rows of a source that are held, or rejected without a record id."""
-    for result in manifest.results:
-        name = LaneNames(result.lane).records
-        staged, final = result.folder(ledger_run.staging) / name, ledger_run.place / name
-        try:
-            file = pq.ParquetFile(final if final.exists() else staged)
-            for batch in file.iter_batches(columns=_COLUMNS, use_threads=False):
-                yield from batch.filter(_stays_new(batch, source)).to_pylist()
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FatalError(
-                f"{final} of the ledger cannot be read ({error}): restore it"
-            ) from error
+    for lane in ledger_run.lanes(manifest):
+        for batch in lane.batches(RECORDS, _COLUMNS):
+            yield from batch.filter(_stays_new(batch, source)).to_pylist()
 
 
 def _stays_new(batch: pa.RecordBatch, source: int) -> pa.Array:

@@ -1,9 +1,8 @@
-"""Finds the table that a run has read, even if its source was renamed."""
+"""Finds the table that a run has read, to write the statuses of its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
@@ -27,37 +26,31 @@ class LogPlace:
     table: str
 
 
-def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogPlace:
-    """Finds the table that a source of a run was read from among those of the job file.
+def find_log(manifest: Manifest, source: int, place: LogPlace | None) -> LogPlace:
+    """Finds the table that a source of a run was read from: under its name at that time, or the present one.
 
-    Looks at the source of the same name first, then at the others: a source may have been renamed.
+    ``place`` is the table that the source of this name reads now.
 
     Raises:
-        WrongTableError: The job file does not have that table.
+        WrongTableError: It is another table, or the job file has no such source.
         UnreachableError: A database does not answer.
     """
     entry = manifest.sources[source]
-    for place in _places_in_order(entry, places):
-        if _is_same(entry, place):
-            return place
-    raise wrong_table_error(manifest, source, _explain(entry, places))
+    assert entry.table is not None
+    if place is None:
+        raise _wrong_table_error(manifest, entry, "no source of the job file has this name")
+    for log in dict.fromkeys([replace(place, table=entry.table), place]):
+        if _is_same(entry, log):
+            return log
+    with Database(place.database) as database:
+        reason = (
+            f"the source now reads table {place.table} of {database.name}, which is another table"
+        )
+    raise _wrong_table_error(manifest, entry, reason)
 
 
-def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogPlace:
-    """Returns the table that the source of the same name reads now, whatever its database is.
-
-    Raises ``WrongTableError`` if the job file has no such source.
-    """
-    entry = manifest.sources[source]
-    for place in places:
-        if place.source == entry.name:
-            return place
-    raise wrong_table_error(manifest, source, _explain(entry, places))
-
-
-def wrong_table_error(manifest: Manifest, source: int, reason: str) -> WrongTableError:
+def _wrong_table_error(manifest: Manifest, entry: SourceEntry, reason: str) -> WrongTableError:
     """Creates the error of a run that cannot be acknowledged, with advice."""
-    entry = manifest.sources[source]
     return WrongTableError(
         f"run {manifest.run} was sent, but its statuses cannot be written: source {entry.name} read "
         f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {reason}. "
@@ -65,16 +58,6 @@ def wrong_table_error(manifest: Manifest, source: int, reason: str) -> WrongTabl
         "--accept-database once if the table was copied or moved with its rows; or, if it is gone, "
         f"xds-publisher acknowledge --run {manifest.run} --abandon"
     )
-
-
-def _places_in_order(entry: SourceEntry, places: Sequence[LogPlace]) -> Iterator[LogPlace]:
-    assert entry.table is not None
-    of_source = [place for place in places if place.source == entry.name]
-    for place in of_source:  # the table that was read, even if the source names another one now
-        yield LogPlace(place.source, place.database, entry.table)
-    for place in (*of_source, *(place for place in places if place.source != entry.name)):
-        if place.table != entry.table or place.source != entry.name:
-            yield place
 
 
 def _is_same(entry: SourceEntry, place: LogPlace) -> bool:
@@ -86,11 +69,3 @@ def _is_same(entry: SourceEntry, place: LogPlace) -> bool:
         stamp = catalogue_of(database).stamp
         now = TableOrigin(identity_of(database, relation, stamp), database.name)
         return TableOrigin(entry.identity, entry.database).is_same(now)
-
-
-def _explain(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
-    for place in places:
-        if place.source == entry.name:
-            with Database(place.database) as database:
-                return f"the source now reads table {place.table} of {database.name}, which is another table"
-    return "no source of the job file reads that table"

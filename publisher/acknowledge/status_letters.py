@@ -12,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.dispatch.refusals import Refusal
-from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import RECORDS
 from publisher.model.arrays import (
     ByteArray,
     Int64Array,
@@ -47,7 +45,6 @@ _BIT_OF_OUTCOME = np.zeros(8, np.uint8)
 _BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.values()]
 _UNCHANGED = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
 _COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document", "fingerprint"]
-_REPEATING = ["part", "reason"]
 
 
 def _letter_of(bits: int) -> int:
@@ -107,16 +104,16 @@ class LaneLetters:
     """
 
     def __init__(
-        self, root: Path, lane: int, source: int, refused: Collection[int] = (), behind: int = 0
+        self, rows: LaneRows, source: int, refused: Collection[int] = (), behind: int = 0
     ) -> None:
         """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
-        self.lane = lane
-        self._file = _open_records(root, lane)
-        table = self._file.read(_COLUMNS, use_threads=False)
+        self.lane = rows.lane
+        self._rows = rows
+        table = rows.read(RECORDS, _COLUMNS)
         outcomes, of_source = integers(table["outcome"]), integers(table["source"]) == source
         self.ids: Int64Array = integers(table["high"])
-        self.has_id = booleans(pc.equal(pc.fill_null(table["part"].cast(pa.string()), ""), ""))
+        self.has_id = booleans(pc.equal(pc.fill_null(table["part"], ""), ""))
         """Flags the records with a record id; the others have a place in the input instead."""
         self.fingerprints: Int64Array = integers(table["fingerprint"])
         """The fingerprints of records; 0 for those without."""
@@ -154,7 +151,7 @@ class LaneLetters:
         if not len(rows):
             return
         first = 0
-        for batch in self._file.iter_batches(columns=columns, use_threads=False):
+        for batch in self._rows.batches(RECORDS, columns):
             low, high = np.searchsorted(rows, (first, first + batch.num_rows))
             if low < high:
                 records = batch.take(pa.array(rows[low:high] - first)).to_pylist()
@@ -174,8 +171,8 @@ def lanes_of(
     for lane, document in refused:
         by_lane.setdefault(lane, []).append(document)
     return [
-        LaneLetters(ledger_run.place, lane, source, by_lane.get(lane, ()), behind)
-        for lane in range(manifest.lanes)
+        LaneLetters(rows, source, by_lane.get(rows.lane, ()), behind)
+        for rows in ledger_run.lanes(manifest)
     ]
 
 
@@ -184,17 +181,6 @@ def join_progress(lanes: Sequence[LaneLetters]) -> ReadProgress:
     parts = [lane.progress for lane in lanes]
     greatest = max((part.greatest for part in parts), default=0)
     return ReadProgress(greatest, sum(part.late for part in parts))
-
-
-def _open_records(root: Path, lane: int) -> pq.ParquetFile:
-    path = root / LaneNames(lane).records
-    try:
-        return pq.ParquetFile(path, read_dictionary=_REPEATING)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise FatalError(
-            f"{path} of the ledger cannot be read ({error}): restore it; its run cannot be acknowledged "
-            "without it"
-        ) from error
 
 
 def status_windows(lanes: Sequence[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:

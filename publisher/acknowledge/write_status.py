@@ -6,9 +6,7 @@ A call after a crash at any point does the remaining work and changes nothing tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
@@ -22,7 +20,6 @@ from publisher.acknowledge.status_letters import (
     LaneLetters,
     ReadProgress,
     RefusedDocuments,
-    StatusWindow,
     join_progress,
     lanes_of,
     status_windows,
@@ -35,7 +32,7 @@ from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
-from publisher.model.arrays import ByteArray, Int64Array
+from publisher.model.arrays import ByteArray
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -43,8 +40,6 @@ from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of
 
 _DELETED = frozenset({Status.SUCCESS, Status.WARNING})
-ROWS_TO_SHARE = 100_000
-"""Number of rows of a run from which two connections write its statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +98,8 @@ def acknowledge(
             reason_table = ReasonTable(served, options.reason_table, check_lease)
             reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
-            with _status_writers(served, lanes, table, check_lease, options) as writers:
-                sums = _write_letters(lanes, writers, hooks.progress)
+            writer = StatusWriter(served, table, check_lease, deleted=deleted_letters(options))
+            sums = _write_letters(lanes, writer, hooks.progress)
         else:
             sums = _count_letters(lanes)
         if sums.letters.get(Status.SUCCESS):
@@ -137,54 +132,17 @@ def deleted_letters(options: AcknowledgeOptions) -> frozenset[str]:
     return _DELETED if options.delete_processed_rows else frozenset()
 
 
-@contextmanager
-def _status_writers(
-    database: Database,
-    lanes: list[LaneLetters],
-    log: LogTable,
-    check_lease: Callable[[], None],
-    options: AcknowledgeOptions,
-) -> Iterator[list[StatusWriter]]:
-    """Yields a writer, and a second one with a connection of its own for many rows of PostgreSQL.
-
-    While the server changes the rows of one writer, this process compares those of the other.
-    """
-    deleted = deleted_letters(options)
-    writer = StatusWriter(database, log, check_lease, deleted=deleted)
-    rows = sum(len(lane.bits) for lane in lanes)
-    if rows < ROWS_TO_SHARE or not database.can_copy:
-        yield [writer]
-        return
-    with database.separate() as second:
-        yield [writer, StatusWriter(second, log, check_lease, deleted=deleted)]
-
-
-def _write_window(window: StatusWindow, writers: Sequence[StatusWriter]) -> Counter[str]:
-    """Writes the letters of a window; each writer changes its own range of ids in its own thread."""
-
-    def write(writer: StatusWriter, ids: Int64Array, letters: ByteArray) -> Counter[str]:
-        return writer.write(ids, letters, window.fingerprints)
-
-    shares = [np.array_split(part, len(writers)) for part in (window.ids, window.letters)]
-    with ThreadPoolExecutor(len(writers)) as threads:
-        return sum(threads.map(write, writers, *shares), Counter[str]())
-
-
 def _write_letters(
-    lanes: list[LaneLetters], writers: Sequence[StatusWriter], progress: Progress | None
+    lanes: list[LaneLetters], writer: StatusWriter, progress: Progress | None
 ) -> AcknowledgeReport:
     letters: Counter[str] = Counter()
     changed: Counter[str] = Counter()
-    writer = writers[0]
     rows = sum(int(np.count_nonzero(lane.bits)) for lane in lanes)
     if progress is not None:
         progress(Phase.ACKNOWLEDGING, 0, rows)
     for window in status_windows(lanes):
         letters += _by_letter(window.letters)
-        if len(writers) > 1:
-            changed += _write_window(window, writers)
-        else:
-            changed += writer.write(window.ids, window.letters, window.fingerprints)
+        changed += writer.write(window.ids, window.letters, window.fingerprints)
         if progress is not None:
             progress(Phase.ACKNOWLEDGING, min(rows, letters.total()), rows)
     rejected = list(rejected_ids(lanes))
@@ -193,8 +151,7 @@ def _write_letters(
     fingerprints = np.unique(np.array([fingerprint for _, fingerprint in usable], np.int64))
     changed += writer.write(ids, np.full(len(ids), ord(Status.ERROR), np.uint8), fingerprints)
     letters[Status.ERROR] += len(ids)
-    others = sum(writer.others for writer in writers)
-    return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), others)
+    return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), writer.others)
 
 
 def _count_letters(lanes: list[LaneLetters]) -> AcknowledgeReport:

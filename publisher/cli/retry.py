@@ -160,7 +160,6 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[RecordedRun]:
     ledger = Ledger(settings.ledger_folder, settings.name)
     for kept in read_runs(ledger, Wanted(failed=True)):
         refused = refused_documents(refusals_in(kept.texts))
-        with kept.unpacked() as run:
-            for number, entry in enumerate(kept.manifest.sources):
-                if (entry.name, entry.table) == (source.name, source.table):
-                    yield RecordedRun(run, kept.manifest, number, refused)
+        for number, entry in enumerate(kept.manifest.sources):
+            if (entry.name, entry.table) == (source.name, source.table):
+                yield RecordedRun(kept.with_rows(), kept.manifest, number, refused)

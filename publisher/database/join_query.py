@@ -19,10 +19,10 @@ from sqlalchemy import Connection
 from publisher.database import key_values
 from publisher.database.catalogue import Relation
 from publisher.database.copy import copy_statement, driver_errors, item_sql
-from publisher.database.numbered_rows import Keys, NumberedRows, several_rows, texts_of
+from publisher.database.numbered_rows import Keys, NumberedRows, texts_of
 from publisher.model.catalogue import ColumnKind
 from publisher.model.key_columns import are_plain_integers
-from publisher.planning.query_back import Answers, CurrentRows, RefusedLookup
+from publisher.planning.query_back import Answers
 
 _BATCH_BYTES = 8 << 20
 
@@ -49,18 +49,8 @@ class JoinQuery:
 
     def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the row of each key; the server matches them."""
-        numbers, values = self.all_rows(connection, keys)
-        counts = np.bincount(numbers, minlength=len(keys[0]))
-        others: dict[int, RefusedLookup | None] = dict.fromkeys(
-            np.flatnonzero(counts == 0).tolist()
-        )
-        if (counts > 1).any():
-            others |= dict.fromkeys(np.flatnonzero(counts > 1).tolist(), several_rows(self.name))
-            is_single = counts[numbers] == 1
-            numbers = numbers[is_single]
-            values = [column.filter(pa.array(is_single)) for column in values]
-        rows = [CurrentRows(numbers, self.columns, values)] if len(numbers) else []
-        return Answers(rows, others)
+        rows = self.all_rows(connection, keys)
+        return rows.answers(len(keys[0]), self.columns, self.name)
 
     def all_rows(self, connection: Connection, keys: Keys) -> NumberedRows:
         """Reads all rows of each key; the server matches them."""

@@ -38,6 +38,22 @@ class NumberedRows(NamedTuple):
         values = [pa.array(column, pa.string()) for column in texts]
         return cls(np.array(numbers, np.int64), values)
 
+    def answers(self, count: int, columns: tuple[str, ...], table: str) -> Answers:
+        """Answers ``count`` keys, each of which must have one row; the columns are those of the table."""
+        rows = np.bincount(self.numbers, minlength=count)
+        others: dict[int, RefusedLookup | None] = dict.fromkeys(np.flatnonzero(rows == 0).tolist())
+        several = RefusedLookup(
+            Reason.DATABASE_REFUSED,
+            f"several rows of {table} have this key: add columns to the key that make it unique",
+        )
+        others |= dict.fromkeys(np.flatnonzero(rows > 1).tolist(), several)
+        numbers, values = self
+        if (rows > 1).any():
+            is_single = rows[numbers] == 1
+            numbers = numbers[is_single]
+            values = [column.filter(pa.array(is_single)) for column in values]
+        return Answers([CurrentRows(numbers, columns, values)] if len(numbers) else [], others)
+
     def by_key(self, keys: int) -> list[list[Texts]]:
         """Groups the rows by the places of their keys, up to, but not including, ``keys``."""
         found: list[list[Texts]] = [[] for _ in range(keys)]
@@ -72,11 +88,3 @@ def by_column(answers: Sequence[Answer]) -> Answers:
         else:
             others[number] = answer
     return Answers([CurrentRows.of(rows)] if rows else [], others)
-
-
-def several_rows(name: str) -> RefusedLookup:
-    """Returns the refusal of a key that has several rows."""
-    return RefusedLookup(
-        Reason.DATABASE_REFUSED,
-        f"several rows of {name} have this key: add columns to the key that make it unique",
-    )

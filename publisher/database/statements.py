@@ -3,16 +3,15 @@
 The database decides whether a row has a key, by the column's type and collation:
 
 * PostgreSQL joins the table with the numbered keys, so each row comes with the number of its key.
-* MariaDB and SQLite get the keys in an IN list.  This module matches rows whose key values are the same.  It
-  queries the remaining keys again in ever smaller batches, because only the database knows whether a row has
-  an equal key by its collation (case, accents, trailing blanks).  If they have no rows, one more statement
-  shows this.
+* MariaDB and SQLite get the keys in an IN list.  This module matches rows whose key values are the same.
+  Only the database knows whether a row has an equal key by its collation (case, accents, trailing blanks), so
+  keys with other rows are queried in ever smaller batches.  Keys without rows are queried once more, because
+  the row of an equal key may be theirs, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Any, Protocol
 
 from sqlalchemy import (
@@ -34,13 +33,11 @@ from publisher.database.numbered_rows import (
     NumberedRows,
     Texts,
     Values,
-    by_column,
-    several_rows,
     texts_of,
 )
 from publisher.database.text_columns import text_column
 from publisher.model.catalogue import ColumnKind
-from publisher.planning.query_back import Answer, Answers, CurrentRow
+from publisher.planning.query_back import Answers
 from publisher.xds.values import text_of
 
 __all__ = ["InListQuery", "KeyValueError", "Query", "Values", "query"]
@@ -68,7 +65,7 @@ class Query(Protocol):
         """Reads the row of each key; the places of answers are those of the keys."""
 
     def all_rows(self, connection: Connection, keys: Keys) -> NumberedRows:
-        """Reads all rows of each key; no two keys may be equal for the database."""
+        """Reads all rows of each key."""
 
 
 def query(dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> Query:
@@ -114,53 +111,23 @@ class InListQuery:
 
     def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the row of each key."""
-        values = list(zip(*keys, strict=True))
-        answers: list[Answer] = [None] * len(values)
-        self._search(connection, values, range(len(values)), answers)
-        return by_column(answers)
-
-    def _search(
-        self,
-        connection: Connection,
-        keys: Sequence[Values],
-        numbers: Sequence[int],
-        answers: list[Answer],
-    ) -> None:
-        """Reads the rows of the keys with these ``numbers`` into ``answers``."""
-        rows = self._execute(connection, [keys[n] for n in numbers])
-        if len(numbers) == 1:
-            answers[numbers[0]] = self._only(rows)
-        if len(numbers) == 1 or not rows:
-            return
-        numbers_of: dict[Values, list[int]] = {}
-        for n in numbers:
-            numbers_of.setdefault(self._same(keys[n]), []).append(n)
-        has_unmatched = False
-        current_rows = map(CurrentRow, repeat(self.columns), self._texts(rows))
-        for row, current in zip(rows, current_rows, strict=True):
-            owners = numbers_of.get(self._same(row[: self._width]))
-            has_unmatched = has_unmatched or owners is None
-            for n in owners or ():
-                answers[n] = current if answers[n] is None else several_rows(self.name)
-        missing = [n for n in numbers if answers[n] is None]
-        if not missing or not (has_unmatched or self._has_collation):
-            return
-        if len(missing) < len(numbers):
-            self._search(connection, keys, missing, answers)
-        else:
-            half = len(missing) // 2
-            self._search(connection, keys, missing[:half], answers)
-            self._search(connection, keys, missing[half:], answers)
+        rows = self.all_rows(connection, keys)
+        return rows.answers(len(keys[0]), self.columns, self.name)
 
     def all_rows(self, connection: Connection, keys: Keys) -> NumberedRows:
         """Reads all rows of each key."""
         values = list(zip(*keys, strict=True))
         found: list[list[Texts]] = [[] for _ in values]
-        self._search_all(connection, values, range(len(values)), found)
+        asked: Sequence[int] = range(len(values))
+        while asked:
+            self._search(connection, values, asked, found)
+            missing = [n for n in asked if not found[n]]
+            # a row was given to the key that it has exactly; the database may find it by others, too
+            asked = missing if self._has_collation and len(missing) < len(asked) else ()
         rows = [(number, *texts) for number, of_key in enumerate(found) for texts in of_key]
         return NumberedRows.of(rows, len(self.columns))
 
-    def _search_all(
+    def _search(
         self,
         connection: Connection,
         keys: Sequence[Values],
@@ -175,8 +142,8 @@ class InListQuery:
         owners = [numbers_of.get(self._same(row[: self._width])) for row in rows]
         if len(numbers) > 1 and None in owners:
             half = len(numbers) // 2  # only the database knows the key to which such a row is equal
-            self._search_all(connection, keys, numbers[:half], found)
-            self._search_all(connection, keys, numbers[half:], found)
+            self._search(connection, keys, numbers[:half], found)
+            self._search(connection, keys, numbers[half:], found)
             return
         for keys_of_row, texts in zip(owners, self._texts(rows), strict=True):
             for n in keys_of_row or numbers:
@@ -184,11 +151,6 @@ class InListQuery:
 
     def _same(self, values: Iterable[Any]) -> Values:
         return tuple([part.same(value) for part, value in zip(self._key, values, strict=True)])
-
-    def _only(self, rows: Sequence[Any]) -> Answer:
-        if len(rows) > 1:
-            return several_rows(self.name)
-        return CurrentRow(self.columns, self._texts(rows)[0]) if rows else None
 
     def _texts(self, rows: Sequence[Any]) -> list[Texts]:
         """Converts the rows to text, column by column."""

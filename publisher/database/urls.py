@@ -80,12 +80,6 @@ def complete_text(url: str | None, variable: str | None) -> str:
     return f"{DRIVERS['postgresql']}{plain['place']}"
 
 
-def address_of(url: str | None) -> str | None:
-    """Returns a URL for PostgreSQL's own library; ``None`` if it could understand it differently."""
-    plain = _PLAIN.fullmatch(url or "")
-    return None if plain is None else f"postgresql{plain['place']}"
-
-
 def resolve_path(url: str | None, directory: Path) -> str | None:
     """Makes the path of a SQLite URL relative to ``directory``."""
     scheme, slashes, path = (url or "").partition(":///")

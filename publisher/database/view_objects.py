@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from publisher.database.numbered_rows import Keys, Texts, by_column, select_keys
+from publisher.database.numbered_rows import Keys, Texts, by_column
 from publisher.database.statements import Query
-from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.catalogue import Table
 from publisher.model.change import Reason
 from publisher.model.view_names import ViewColumns
 from publisher.planning.query_back import Answer, Answers, CurrentRow, CurrentValue, RefusedLookup
@@ -25,7 +25,6 @@ class ViewQuery:
         self.keys = rows.keys
         self.all_rows = rows.all_rows
         self._key = frozenset(view.key)
-        self._has_text = ColumnKind.STRING in [view.columns[column] for column in view.key]
         self._attributes = [
             (attribute, rows.columns.index(name.written), name.is_multiple)
             for attribute, name in columns.names.items()
@@ -33,17 +32,7 @@ class ViewQuery:
 
     def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the object of each key."""
-        count = len(keys[0])
-        found = self.all_rows(connection, keys).by_key(count)
-        missing = [n for n, rows in enumerate(found) if not rows]
-        while self._has_text and 0 < len(missing) < count:
-            # a row was given to the key that it has exactly; the database may find it by others, too
-            again = self.all_rows(connection, select_keys(keys, missing))
-            for n, rows in zip(missing, again.by_key(len(missing)), strict=True):
-                found[n] = rows
-            before, missing = len(missing), [n for n in missing if not found[n]]
-            if len(missing) == before:
-                break
+        found = self.all_rows(connection, keys).by_key(len(keys[0]))
         return by_column([self._object_of(rows) for rows in found])
 
     def _object_of(self, rows: Sequence[Texts]) -> Answer:

@@ -16,18 +16,21 @@ from heapq import merge
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.ledger.job import RUN, Ledger
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_result import part_name
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, to_lines
+
+if TYPE_CHECKING:
+    from publisher.ledger.lane_rows import LaneRows
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
@@ -174,10 +177,8 @@ class FileDispatcher:
         Raises:
             FatalError: A file of the ledger is missing.
         """
-        documents = ledger_run.documents(manifest)
-        if documents != self.directory.resolve():
-            for lane in range(manifest.lanes):
-                self._copy(documents / LaneNames(lane).part)
+        for lane in ledger_run.lanes(manifest):
+            self._publish(lane)
         self._write_rejects(ledger_run, manifest)
         write_durably(self.directory / RUN, run_json(manifest, report))
         shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
@@ -202,13 +203,17 @@ class FileDispatcher:
     def _is_mark_of(self, mark: RunMark, run: str) -> bool:
         return (mark.identity, mark.run) == (self._identity_of(run), run)
 
-    def _copy(self, part: Path) -> None:
-        staged = self.directory / DOCUMENT_STAGING / part.name
-        if not part.exists():
-            raise FatalError(f"{part} of the ledger is missing: restore it, or publish again")
-        shutil.copyfile(part, staged)
-        make_private(staged)
-        staged.replace(self.directory / part.name)
+    def _publish(self, lane: LaneRows) -> None:
+        """Moves the part file of a lane to its place: the staged one, or a copy."""
+        place = self.directory / lane.part.name
+        staged = self.directory / DOCUMENT_STAGING / place.name
+        if lane.documents != self.directory.resolve():
+            make_private(lane.write_part(staged.parent))
+        elif not staged.exists():
+            if not place.exists():
+                raise FatalError(f"{place} is missing: restore it, or publish again")
+            return
+        staged.replace(place)
 
     def _write_rejects(self, ledger_run: LedgerRun, manifest: Manifest) -> None:
         staged = self.directory / DOCUMENT_STAGING / REJECTS
@@ -226,9 +231,9 @@ def read_rejects(ledger_run: LedgerRun, manifest: Manifest) -> Iterator[dict[str
     """Reads the rejected records of a run in the order of their positions."""
     from publisher.ledger.retried_records import reject_id
 
-    results = (result for result in manifest.results if result.has_rejects)
-    paths = [ledger_run.place / LaneNames(result.lane).records for result in results]
-    for _, entry in merge(*map(_lane_rejects, paths), key=itemgetter(0)):
+    with_rejects = {result.lane for result in manifest.results if result.has_rejects}
+    lanes = [lane for lane in ledger_run.lanes(manifest) if lane.lane in with_rejects]
+    for _, entry in merge(*map(_lane_rejects, lanes), key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
             "id": reject_id(manifest.run, entry["split"], entry["row"]),
@@ -245,16 +250,16 @@ def read_rejects(ledger_run: LedgerRun, manifest: Manifest) -> Iterator[dict[str
 _ORDER = ("source", "part", "rank", "high", "low", "ordinal", "split", "row")
 
 
-def _lane_rejects(path: Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+def _lane_rejects(lane: LaneRows) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
+
+    from publisher.ledger.tables import RECORDS
 
     columns = [*_ORDER, "outcome", "position", "reason", "detail", "raw"]
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(columns=columns, use_threads=False):
-            rejected = batch.filter(pc.equal(batch["outcome"], int(Outcome.REJECTED)))
-            for entry in rejected.to_pylist():
-                yield tuple(entry[name] for name in _ORDER), entry
+    for batch in lane.batches(RECORDS, columns):
+        rejected = batch.filter(pc.equal(batch["outcome"], int(Outcome.REJECTED)))
+        for entry in rejected.to_pylist():
+            yield tuple(entry[name] for name in _ORDER), entry
 
 
 def refuse_foreign_runs(runs: Path, ledger: Ledger) -> None:
@@ -298,7 +303,7 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
         "clock": manifest.clock,
         "settings": manifest.settings,
         "parts": [
-            {"file": LaneNames(r.lane).part, "documents": r.documents, "bytes": r.bytes}
+            {"file": part_name(r.lane), "documents": r.documents, "bytes": r.bytes}
             for r in manifest.results
         ],
     }
@@ -311,7 +316,7 @@ def write_ledger_rejects(
     """Writes rejected records, then the documents that the sink refuses, to the ledger's folder.
 
     Without rejected records and documents, it writes no file."""
-    path = ledger_run.place / REJECTS
+    path = ledger_run.root / REJECTS
     rejected = any(result.has_rejects for result in manifest.results)
     if not (rejected or refused or path.exists()):
         return

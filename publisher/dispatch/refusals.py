@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from publisher.ledger.conservation import RunReport
-from publisher.ledger.durable import decode_versioned_text, read_versioned_file, write_report
+from publisher.ledger.durable import decode_versioned_text
 from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
@@ -80,15 +80,13 @@ class DispatchRecord:
         return replace(self, refusals=tuple(refusals))
 
     def write(self, run: LedgerRun, sink: str) -> None:
-        """Stores the record durably with the run if it has or replaces refusals; else in a file, which the
-        next start need not have.
+        """Stores the record durably with the run if it has or replaces refusals; without them the next start
+        finds none again.
 
         ``sink`` identifies the sink."""
         name = _name_of(sink)
         if self.refusals or name in run.texts():
             run.write_text(name, self.to_json(), refusals=len(self.refusals))
-        else:
-            write_report(run.place / name, self.to_json())
 
     def to_json(self) -> str:
         """Formats the record with its version."""
@@ -106,11 +104,7 @@ def read_record(run: LedgerRun, sink: str) -> DispatchRecord | None:
     Raises:
         FatalError: The record is damaged, or of another version of the program.
     """
-    record = run.decode(_name_of(sink), RECORD_FORMAT, _decode, _REMEDY)
-    path = run.place / _name_of(sink)
-    if record is None and path.exists() and path.stat().st_size:  # a loss of power may empty it
-        record = read_versioned_file(path, RECORD_FORMAT, _decode, _REMEDY)
-    return record
+    return run.decode(_name_of(sink), RECORD_FORMAT, _decode, _REMEDY)
 
 
 def read_records(texts: Mapping[str, str]) -> Iterator[DispatchRecord]:

@@ -77,7 +77,7 @@ class Rows(Protocol):
     ) -> list[Result]:
         """Calls a task once for each partition, also for one without rows.
 
-        Returns the results in the order of partitions: small facts, never rows."""
+        Returns the results in the order of partitions: small facts, or few rows, never rows in bulk."""
 
     def collect(self) -> list[pa.RecordBatch]:
         """Returns all rows, in the order of partitions; for few rows."""

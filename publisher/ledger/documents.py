@@ -1,39 +1,21 @@
-"""The documents of a lane: a part file with one document on each line, and its index."""
+"""The documents of a lane: in a table, or in a part file with one document on each line, and its index."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.ledger.lane_table import LaneTable
-from publisher.model.document_schema import DOCUMENT_SCHEMA
+from publisher.ledger.lane_rows import cut, without_texts
+from publisher.ledger.table_writer import TableWriter
+from publisher.ledger.tables import DOCUMENTS, OF_DOCUMENTS
 
-_OF_DOCUMENTS = [
-    field for field in DOCUMENT_SCHEMA if field.name not in {"rank", "key", "text", "rows"}
-]
-INDEX_SCHEMA = pa.schema(
-    [
-        ("source", pa.int32()),
-        # number in the lane, from 0
-        ("number", pa.int64()),
-        # offset and length of the line in the part file, in bytes, without its line end
-        ("offset", pa.int64()),
-        ("length", pa.int64()),
-        *_OF_DOCUMENTS,
-    ]
-)
-"""One row for each document of a lane, in the order of the part file."""
-
-_REPEATING = ["source", "part", "operation", "schema", "table"]
-_ASCENDING = ["number", "offset", "length", "high", "low", "ordinal", "poll"]
-_ROWS_TO_WRITE = 1 << 14
 _BUFFER = 1 << 16
 """Bytes that wait for further lines; portions are written without a copy."""
 _PORTION = 1 << 18
@@ -42,20 +24,37 @@ _LINE_END = pa.scalar("\n", pa.large_string())
 
 
 class DocumentLog:
-    """Writes the part file of one lane and its index."""
+    """Collects the documents of one lane in a table, or in a part file with the table as index."""
 
     def __init__(
-        self, part: Path, index: Path, convert: Callable[[str], str] | None = None
+        self, table: TableWriter, part: Path, convert: Callable[[str], str] | None, *, to_sink: bool
     ) -> None:
-        """``convert`` gives the text of a document another form."""
+        """``convert`` gives the text of a document another form; ``to_sink``: the part file is that of a
+        sink, and the texts are nowhere else."""
         self._convert = convert
-        self._part = part.open("wb", buffering=_BUFFER)
-        self._index = LaneTable(index, INDEX_SCHEMA, _REPEATING, _ASCENDING)
-        self._pending: list[pa.RecordBatch] = []
+        self._table = table
+        self._path = part
+        self._part: BinaryIO | None = None
         self._digest = hashlib.sha256()
         self.bytes = 0
         self.count = 0
         self.operations = Counter[str]()
+        if to_sink:
+            self.spill()
+
+    def spill(self) -> None:
+        """Begins the part file, and moves the texts in memory into it."""
+        if self._part is None:
+            self._part = self._path.open("wb", buffering=_BUFFER)
+            self._path.chmod(0o600)
+            self._table.replace(self._move_texts)
+
+    def _move_texts(self, documents: pa.Table) -> pa.Table:
+        assert self._part is not None
+        for batch in documents.to_batches():
+            for piece in _pieces(batch["text"]):
+                self._part.write(piece)
+        return without_texts(documents)
 
     def write(self, source: int, documents: pa.RecordBatch) -> int:
         """Appends documents (``DOCUMENT_SCHEMA``); returns the number of the first in the lane, from 0."""
@@ -68,32 +67,25 @@ class DocumentLog:
             texts = pa.array(converted, texts.type)
         lengths = pc.binary_length(texts).to_numpy()
         ends = self.bytes + np.cumsum(lengths + 1)
-        self._write_lines(texts, ends - self.bytes)
+        for piece in _pieces(texts):
+            self._digest.update(piece)
+            if self._part is not None:
+                self._part.write(piece)
         places = [
             pa.array(np.full(count, source, np.int32)),
             pa.array(np.arange(first, first + count)),
             pa.array(ends - lengths - 1),
             pa.array(lengths),
         ]
-        columns = places + [documents.column(field.name) for field in _OF_DOCUMENTS]
-        self._pending.append(pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA))
+        others = [documents.column(field.name) for field in OF_DOCUMENTS]
+        texts = texts if self._part is None else pa.nulls(count, texts.type)
+        columns = [*places, *others, texts]
+        self._table.add(pa.Table.from_arrays(columns, schema=DOCUMENTS.schema))
         self.bytes = int(ends[-1])
         self.count += count
         for kind in documents.column("operation").value_counts().to_pylist():
             self.operations[kind["values"]] += kind["counts"]
-        if sum([batch.num_rows for batch in self._pending]) >= _ROWS_TO_WRITE:
-            self._write_index()
         return first
-
-    def _write_lines(self, texts: pa.LargeStringArray, ends: np.ndarray) -> None:
-        """Writes texts in portions: a copy of all of them would need memory."""
-        cuts = [0, *(np.flatnonzero(np.diff(ends // _PORTION)) + 1).tolist(), len(ends)]
-        for start, stop in pairwise(cuts):
-            portion = texts.slice(start, stop - start)
-            lines = pa.LargeListArray.from_arrays([0, len(portion)], portion)
-            for piece in (pc.binary_join(lines, _LINE_END)[0].as_buffer(), b"\n"):
-                self._part.write(piece)
-                self._digest.update(piece)
 
     @property
     def digest(self) -> str:
@@ -101,19 +93,16 @@ class DocumentLog:
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        """Writes the remaining entries of the index and closes both files."""
-        self._write_index()
-        self._index.close()
-        self._part.close()
-
-    def abandon(self) -> None:
-        """Closes incomplete files."""
-        try:
-            self._index.abandon()
-        finally:
+        """Closes the part file, which may be incomplete."""
+        if self._part is not None:
             self._part.close()
 
-    def _write_index(self) -> None:
-        if self._pending:
-            self._index.write(pa.Table.from_batches(self._pending))
-            self._pending.clear()
+
+def _pieces(texts: pa.LargeStringArray) -> Iterator[pa.Buffer | bytes]:
+    """Yields texts as lines, in portions: a copy of all of them would need memory."""
+    lengths = pc.binary_length(texts).to_numpy()
+    for start, stop in cut(lengths, _PORTION):
+        portion = texts.slice(start, stop - start)
+        lines = pa.LargeListArray.from_arrays([0, len(portion)], portion)
+        yield pc.binary_join(lines, _LINE_END)[0].as_buffer()
+        yield b"\n"

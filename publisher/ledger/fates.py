@@ -1,64 +1,48 @@
-"""Outcomes of the records of each split, counted in the staged records of the lanes."""
+"""Outcomes of the records of each split, from the counts of the lanes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from enum import Enum
 
-import pyarrow.parquet as pq
-
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_writer import PlannedLane
 from publisher.model.change import Outcome, Reason
 
-_COLUMNS = ["split", "outcome", "reason", "records"]
 _MARKERS = frozenset({Reason.COMMIT, Reason.ROLLBACK, Reason.NOTHING_TO_COMMIT})
-"""Reasons of records that end transactions."""
 
 
-@dataclass(slots=True)
-class SplitFates:
-    """Records of a split by outcome."""
+class RecordUse(Enum):
+    """The result of a record for the file that it came from.
 
-    rejected: int = 0
-    used: int = 0
-    """Published, superseded or held."""
-    ignored: int = 0
-    markers: int = 0
-    """Ends of transactions; they do not count as an effect of a file."""
+    Used records are published, superseded or held.  Markers end transactions, and have no effect."""
 
-    @property
-    def total(self) -> int:
-        """Number of records of the split."""
-        return self.rejected + self.used + self.ignored + self.markers
+    REJECTED, USED, IGNORED, MARKER = range(4)
 
-    def add(self, outcome: int, reason: str | None, records: int) -> None:
-        """Counts records with an outcome."""
-        if outcome == Outcome.REJECTED:
-            self.rejected += records
-        elif outcome != Outcome.IGNORED:
-            self.used += records
-        elif reason in _MARKERS:
-            self.markers += records
-        else:
-            self.ignored += records
+
+SplitFates = Counter[RecordUse]
+"""Numbers of records of a split."""
+
+
+def _fate_of(outcome: int, reason: str | None) -> RecordUse:
+    if outcome == Outcome.REJECTED:
+        return RecordUse.REJECTED
+    if outcome != Outcome.IGNORED:
+        return RecordUse.USED
+    return RecordUse.MARKER if reason in _MARKERS else RecordUse.IGNORED
 
 
 def fates_of_splits(
-    results: Sequence[LaneResult], staging: Path, splits_of_sources: Sequence[Sequence[int]]
+    lanes: Sequence[PlannedLane], splits_of_sources: Sequence[Sequence[int]]
 ) -> Mapping[int, SplitFates]:
     """Counts the outcomes of each split.
 
     ``splits_of_sources`` has the numbers of the splits of each source."""
     fates = {split: SplitFates() for splits in splits_of_sources for split in splits}
-    for result in results:
-        path = result.folder(staging) / LaneNames(result.lane).records
-        with pq.ParquetFile(path) as file:  # read_table would take longer for a small file
-            rows = file.read(_COLUMNS)
-        counts = rows.group_by(["split", "outcome", "reason"]).aggregate([("records", "sum")])
-        for row in counts.to_pylist():
-            fates[row["split"]].add(row["outcome"], row["reason"], row["records_sum"])
-    framed = {split: records for result in results for split, records in result.tallies}
+    for lane in lanes:
+        for (_, split, outcome, reason), records in lane.splits.items():
+            fates[split][_fate_of(outcome, reason)] += records
+    framed = {split: records for lane in lanes for split, records in lane.result.tallies}
     for splits in splits_of_sources:
         _add_fetched_records(splits, framed, fates)
     return fates
@@ -72,8 +56,8 @@ def _add_fetched_records(
     An UPDATE may fetch its before image from another split, and then its own split counts both records.  The
     missing records of a split count as used if any split that fetched records has used records; otherwise
     they count as rejected."""
-    missing = {split: framed.get(split, 0) - fates[split].total for split in splits}
-    is_used = any(fates[split].used for split, records in missing.items() if records < 0)
+    missing = {split: framed.get(split, 0) - fates[split].total() for split in splits}
+    is_used = any(fates[split][RecordUse.USED] for split, records in missing.items() if records < 0)
     for split, records in missing.items():
         if records > 0:
-            fates[split].add(Outcome.HELD if is_used else Outcome.REJECTED, None, records)
+            fates[split][RecordUse.USED if is_used else RecordUse.REJECTED] += records

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import sleep as pause
@@ -18,14 +18,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.durable import make_private, sync_folder
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, StoredRun, delete_runs, read_end
-from publisher.ledger.tables import TABLES, number_rows
+from publisher.ledger.table_writer import TableWriter
+from publisher.ledger.tables import TABLES, RunTable, number_rows, read_file
 from publisher.model.plain import fields_of, restore
 
 SECONDS = 3_600.0
@@ -35,7 +34,6 @@ _SLICE = 50
 """Runs that one transaction deletes, and that are unpacked together."""
 _PAUSE = 0.005
 """Seconds between two slices, in which a poll may commit."""
-_ROWS_OF_GROUP, _BYTES_OF_GROUP = 20_000, 1 << 24
 RUN_SCHEMA = pa.schema(
     [
         ("run", pa.int64()),
@@ -49,7 +47,7 @@ RUN_SCHEMA = pa.schema(
     ]
 )
 """One row for each run; ``failed``: it has rejected records, or documents that a sink refused."""
-RUNS_FILE = "runs.parquet"
+RUNS = "runs"
 _TEXTS = "SELECT run, name, text FROM run_text WHERE run BETWEEN ? AND ?"
 
 
@@ -66,42 +64,13 @@ class Hour(NamedTuple):
         """The folder of the files."""
         return self.root / storage.HOURS / f"{self.first:06d}-{self.last:06d}"
 
-    def read(
-        self,
-        name: str,
-        columns: Sequence[str] | None = None,
-        condition: pc.Expression | None = None,
-    ) -> pa.Table:
-        """Reads columns of a table, or all, of the rows that fit a condition.
-
-        Raises:
-            FatalError: The file is missing or damaged.
-        """
-        path = self.folder / name
-        try:
-            return pq.read_table(
-                path,
-                columns=None if columns is None else list(columns),
-                filters=condition,
-                use_threads=False,
-                page_checksum_verification=True,
-            )
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _damage(path, str(error)) from error
-
-    def groups(self, name: str, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """Reads columns of a table, or all, one row group after the other."""
-        path = self.folder / name
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                for number in range(file.num_row_groups):
-                    yield file.read_row_group(number, columns, use_threads=False)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise _damage(path, str(error)) from error
+    def file(self, name: str) -> Path:
+        """The file of a table."""
+        return self.folder / f"{name}.parquet"
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if it is not here."""
-        rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
+        rows = read_file(self.file(RUNS), ["plan"], pc.field("run") == number)["plan"].to_pylist()
         return rows[0] if rows else None
 
     def runs(self, condition: pc.Expression | None = None) -> list[StoredRun]:
@@ -116,9 +85,8 @@ class Hour(NamedTuple):
                 dict(row["texts"]) | later.get(row["run"], {}),
                 read_end(row["outcome"]),
                 row["ended"],
-                None,
             )
-            for row in self.read(RUNS_FILE, None, condition).to_pylist()
+            for row in read_file(self.file(RUNS), None, condition).to_pylist()
         ]
 
     def load(self, numbers: Sequence[int]) -> Iterator[StoredRun]:
@@ -126,7 +94,7 @@ class Hour(NamedTuple):
         if not numbers:
             return
         wanted = pc.field("run").isin(list(numbers))
-        rows = {table.name: self.read(f"{table.name}.parquet", None, wanted) for table in TABLES}
+        rows = {table.name: read_file(self.file(table.name), None, wanted) for table in TABLES}
         for run in self.runs(wanted):
             tables = {
                 name: of_runs.filter(pc.equal(of_runs["run"], run.handle.number))
@@ -225,18 +193,19 @@ class Closing:
     def _write(self, numbers: Sequence[int]) -> None:
         hour = Hour(self._root, numbers[0], numbers[-1])
         hour.folder.mkdir(parents=True, mode=0o700)
-        writers = {
-            name: _HourFile(hour.folder / name, schema) for name, schema in files_of().items()
-        }
+        writers = {t.name: TableWriter(hour.file(t.name), t) for t in hour_tables()}
+        for writer in writers.values():
+            writer.spill()
         for start in range(0, len(numbers), _SLICE):
             for run, failed in self._read(numbers[start : start + _SLICE]):
                 assert run.tables is not None
                 for name, rows in run.tables.items():
-                    writers[f"{name}.parquet"].add(number_rows(rows, run.handle.number))
-                writers[RUNS_FILE].add(_run_row(run, failed=failed))
+                    writers[name].add(number_rows(rows, run.handle.number))
+                writers[RUNS].add(_run_row(run, failed=failed))
             pause(_PAUSE)
         for writer in writers.values():
             writer.close()
+            make_private(writer.path)
         for folder in (hour.folder, hour.folder.parent, self._root):
             sync_folder(folder)
         bounds = storage.query(
@@ -279,39 +248,9 @@ class Closing:
             pause(_PAUSE)
 
 
-class _HourFile:
-    """Writes a table of an hour in row groups of useful size; memory holds one of them."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._schema = schema
-        self._file = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
-        self._waiting: list[pa.Table] = []
-        self._rows = self._bytes = 0
-
-    def add(self, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._waiting.append(rows)
-            self._rows += rows.num_rows
-            self._bytes += rows.nbytes
-        if self._rows >= _ROWS_OF_GROUP or self._bytes >= _BYTES_OF_GROUP:
-            self._write()
-
-    def close(self) -> None:
-        """Completes the file durably."""
-        self._write()
-        self._file.close()
-        make_private(self._path)
-
-    def _write(self) -> None:
-        if self._waiting:
-            self._file.write_table(pa.concat_tables(self._waiting).combine_chunks())
-        self._waiting, self._rows, self._bytes = [], 0, 0
-
-
-def files_of() -> Mapping[str, pa.Schema]:
-    """The files of an hour with the schemas of their rows."""
-    return {RUNS_FILE: RUN_SCHEMA} | {f"{t.name}.parquet": t.numbered for t in TABLES}
+def hour_tables() -> list[RunTable]:
+    """The tables of an hour, each a file."""
+    return [RunTable(RUNS, RUN_SCHEMA), *(RunTable(t.name, t.numbered) for t in TABLES)]
 
 
 def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:
@@ -327,10 +266,3 @@ def _run_row(run: StoredRun, *, failed: bool) -> pa.Table:
         "texts": [*run.texts.items()],
     }
     return pa.Table.from_pylist([entry], RUN_SCHEMA)
-
-
-def _damage(path: Path, problem: str) -> FatalError:
-    return FatalError(
-        f"{path} of the ledger cannot be read ({problem}): restore it from a copy; without it the runs that "
-        "it has can no longer be explained"
-    )

@@ -8,9 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -556,15 +554,3 @@ class Ledger:
             delete_runs(self.root, [int(name.rpartition("-")[2]) for name in some])
             for name in some:
                 shutil.rmtree(self.root / name, ignore_errors=True)
-
-
-def first_documents(directory: Path, count: int) -> Iterator[str]:
-    """Yields the first ``count`` documents, alternating between the part files."""
-    with ExitStack() as stack:
-        parts = [
-            stack.enter_context(path.open(encoding="utf-8", newline="\n"))
-            for path in sorted(directory.glob("part-*.xds"))
-            if path.stat().st_size
-        ]
-        lines = (line for turn in zip_longest(*parts[:count]) for line in turn if line is not None)
-        yield from (line.rstrip("\n") for line in islice(lines, count))

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 
 def hashes_of(records: Sequence[pa.Table]) -> list[int]:
     """The distinct hashes of the keys of records."""
-    if not records:
-        return []
     keys = pa.chunked_array(
         [chunk for rows in records for chunk in rows["key"].chunks], pa.string()
     )

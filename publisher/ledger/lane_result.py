@@ -1,9 +1,8 @@
-"""The result of a planned lane, and the names of its files."""
+"""The counts of a planned lane, and the name of its part file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from publisher.model.change import Outcome
 
@@ -20,15 +19,13 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class LaneResult:
-    """The report of a planned lane to the driver: counts and the name of the staging folder.
+    """The report of a planned lane to the driver, in counts.
 
-    ``staged`` is empty if the files were written to their places.
     ``tallies`` are pairs of split number and number of records, counted by the reading tasks;
-    ``digest`` is the SHA-256 of the part file.
+    ``digest`` is the SHA-256 of the documents, each with a line end.
     """
 
     lane: int
-    staged: str
     documents: int
     bytes: int
     operations: tuple[tuple[str, int], ...]
@@ -38,9 +35,7 @@ class LaneResult:
     objects: int = 0
     """Number of objects in the file of published states; 0 if there is no such file."""
     seconds: float = 0.0
-    """Seconds from the start of the lane's task to its complete files."""
-    lookups: int = 0
-    """Number of look-ups; without any the lane has no file of look-ups."""
+    """Seconds from the start of the lane's task to its complete rows."""
     published: tuple[tuple[int, str, int, int], ...] = ()
     """For each source and ``part`` of positions, the least and greatest ``high`` of its published records."""
     span: tuple[int, int] | None = None
@@ -51,54 +46,7 @@ class LaneResult:
         """True if the lane has rejected records."""
         return any(count.outcome == Outcome.REJECTED for count in self.counts)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Names of the lane's files in the folder of the run: all except the part file."""
-        names = LaneNames(self.lane)
-        lookups = (names.lookups,) if self.lookups else ()
-        return (names.index, names.records, *lookups)
 
-    def folder(self, staging: Path) -> Path:
-        """The folder of the files that the lane has in a folder for staged files, or instead of it."""
-        return folder_of_lane(staging, self.staged)
-
-
-def folder_of_lane(staging: Path, staged: str) -> Path:
-    """The folder of a lane's files, see ``LaneResult``."""
-    return staging / staged if staged else staging.parent
-
-
-@dataclass(frozen=True, slots=True)
-class LaneNames:
-    """Names of the files of one lane inside a directory."""
-
-    lane: int
-
-    def table(self, name: str) -> str:
-        """Rows of a table of the ledger (``RunTable``)."""
-        return f"lane-{self.lane:05d}.{name}.parquet"
-
-    @property
-    def part(self) -> str:
-        """Documents, one on each line."""
-        return f"part-{self.lane:05d}.xds"
-
-    @property
-    def index(self) -> str:
-        """Index of the documents (``INDEX_SCHEMA``)."""
-        return self.table("documents")
-
-    @property
-    def records(self) -> str:
-        """Records (``LEDGER_RECORD_SCHEMA``)."""
-        return self.table("records")
-
-    @property
-    def lookups(self) -> str:
-        """Answers to look-ups (``lookups.LOOKUP_SCHEMA``), if there are any."""
-        return self.table("lookups")
-
-    @property
-    def objects(self) -> str:
-        """Published states of objects, only while a run is planned."""
-        return f"lane-{self.lane:05d}.objects.db"
+def part_name(lane: int) -> str:
+    """The name of the part file of a lane: documents, one on each line."""
+    return f"part-{lane:05d}.xds"

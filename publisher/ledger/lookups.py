@@ -5,36 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.ledger.lane_table import LaneTable
+from publisher.ledger.table_writer import TableWriter
+from publisher.ledger.tables import LOOKUPS
 from publisher.model.change import Object
 from publisher.model.joined_texts import join_texts
 
-LOOKUP_SCHEMA = pa.schema(
-    [
-        ("source", pa.int32()),
-        ("schema", pa.string()),
-        ("table", pa.string()),
-        ("key", pa.string()),
-        ("poll", pa.int64()),
-        # LookupAnswer; the row as a JSON object, or the problem
-        ("answer", pa.string()),
-        ("text", pa.string()),
-        # the key under which the row was read, if the key of the object changes; else null
-        ("row_key", pa.string()),
-    ]
-)
-"""One row for each look-up of an object, in the order of the look-ups."""
-
-_REPEATING = ["source", "schema", "table", "answer"]
-_ASCENDING = ["poll"]
-_ROWS_TO_WRITE = 5_000
+_SINGLES = 5_000
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON texts escape."""
 
@@ -48,14 +30,11 @@ class LookupAnswer(StrEnum):
 
 
 class LookupLog:
-    """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
+    """Collects the answers to the look-ups of one lane in a table."""
 
-    def __init__(self, path: Path) -> None:
-        self._table = LaneTable(path, LOOKUP_SCHEMA, _REPEATING, _ASCENDING)
-        self.count = 0
-        """Number of answers that are written."""
+    def __init__(self, table: TableWriter) -> None:
+        self._table = table
         self._singles: list[tuple[object, ...]] = []
-        self._pending: list[pa.RecordBatch] = []
 
     def add(
         self,
@@ -68,9 +47,8 @@ class LookupLog:
     ) -> None:
         """Adds the answer to one look-up."""
         self._singles.append((source, *obj, poll, answer, text, row_key))
-        if len(self._singles) >= _ROWS_TO_WRITE:
-            self._pack_singles()
-            self._write()
+        if len(self._singles) >= _SINGLES:
+            self.close()
 
     def add_rows(
         self,
@@ -83,7 +61,7 @@ class LookupLog:
         """Adds the rows that look-ups of objects found; ``values`` holds the values of each column.
 
         The keys of these objects do not change."""
-        self._pack_singles()
+        self.close()
         count = objects.num_rows
         arrays = [
             pa.repeat(pa.scalar(source, pa.int32()), count),
@@ -93,34 +71,16 @@ class LookupLog:
             row_texts(columns, values),
             pa.nulls(count, pa.string()),
         ]
-        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
-        if sum(batch.num_rows for batch in self._pending) >= _ROWS_TO_WRITE:
-            self._write()
+        self._table.add(pa.Table.from_arrays(arrays, schema=LOOKUPS.schema))
 
     def close(self) -> None:
-        """Writes the remaining look-ups and closes the file."""
-        self._pack_singles()
-        self._write()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Closes the file, which may be incomplete."""
-        self._table.abandon()
-
-    def _pack_singles(self) -> None:
+        """Adds the remaining look-ups to the table."""
         if self._singles:
             columns = zip(*self._singles, strict=True)
-            arrays = [pa.array(v, f.type) for v, f in zip(columns, LOOKUP_SCHEMA, strict=True)]
-            self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
+            fields = zip(columns, LOOKUPS.schema, strict=True)
+            arrays = [pa.array(values, field.type) for values, field in fields]
+            self._table.add(pa.Table.from_arrays(arrays, schema=LOOKUPS.schema))
             self._singles.clear()
-
-    def _write(self) -> None:
-        if not self._pending:
-            return
-        rows = pa.Table.from_batches(self._pending)
-        self._table.write(rows)
-        self.count += rows.num_rows
-        self._pending.clear()
 
 
 def row_texts(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:

@@ -119,10 +119,6 @@ class Manifest:
         documents = self.settings.get("documents")
         return isinstance(documents, dict) and bool(documents.get("minimal"))
 
-    def has_lookups(self, lane: int) -> bool:
-        """Returns whether a lane has a file of look-ups."""
-        return any(result.lookups for result in self.results if result.lane == lane)
-
     @property
     def plan(self) -> str:
         """A digest of all planned documents: it covers every byte of every part file."""

@@ -212,6 +212,7 @@ def merge_states(files: Sequence[Path], target: Path, *, is_oldest: bool) -> int
 
 def _create(path: Path) -> sqlite3.Connection:
     """Creates a file and begins a transaction."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.unlink(missing_ok=True)  # of an interrupted attempt
     path.touch(mode=0o600)
     file = _connect(path, "nolock=1")

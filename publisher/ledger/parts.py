@@ -15,28 +15,27 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyarrow import acero
 
 from publisher.errors import FatalError
-from publisher.ledger.hours import RUNS_FILE, Hour
-from publisher.ledger.lane_result import LaneNames
-from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun, StoredRun
+from publisher.ledger.hours import RUNS, Hour
+from publisher.ledger.lane_result import part_name
+from publisher.ledger.lane_rows import LaneRows, read_lines
+from publisher.ledger.runs import StoredRun
 from publisher.ledger.tables import (
     DOCUMENTS,
-    LOOKUPS,
     RECORDS,
+    Columns,
     RunTable,
-    explain_damage,
+    filter_rows,
     number_rows,
+    read_batches,
+    read_file,
 )
 
 _OF_RUN = ("run", "lane")
+_OF_TEXTS = ("offset", "length", "text")
 _TEXT_BYTES = 32 << 20
 """Bytes of documents that are read together."""
-Columns = Sequence[str] | None
-"""``None``: all columns."""
 
 
 class LedgerPart:
@@ -59,23 +58,16 @@ class LedgerPart:
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         """Reads documents by their row numbers in ``documents``; ``None`` if they were moved or deleted."""
-        found = self.documents(self._of_texts).take(pa.array(rows, pa.int64()))
+        found = self.documents(_OF_TEXTS).take(pa.array(rows, pa.int64()))
         return [text for each in self._with_texts(found) for text in each["text"].to_pylist()]
 
     def rows(self, table: RunTable, condition: pc.Expression | None = None) -> Iterator[pa.Table]:
         """Yields the rows of ``batches`` that fit a condition.
 
         Documents have their ``text``; null if it was moved or deleted."""
-        if table == LOOKUPS and not self._has_lookups():
-            return
         groups = self.batches(table) if condition is None else [self._read(table, None, condition)]
         for rows in groups:
             yield from self._with_texts(rows) if table == DOCUMENTS else (rows,)
-
-    _of_texts: Sequence[str] = ("offset", "length", "text")
-
-    def _has_lookups(self) -> bool:
-        return True
 
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
         raise NotImplementedError
@@ -90,14 +82,13 @@ class LedgerPart:
             return
         portions = rows["length"].to_numpy().cumsum() // _TEXT_BYTES
         starts = [0, *(np.flatnonzero(np.diff(portions)) + 1).tolist(), rows.num_rows]
-        names = [name for name in (*_OF_RUN, *self._of_texts) if name in rows.column_names]
         for start, end in pairwise(starts):
             portion = rows.slice(start, end - start)
-            entries = portion.select(names).to_pylist()
-            missing = [entry for entry in entries if entry.get("text") is None]
+            entries = portion.select([*_OF_RUN, *_OF_TEXTS]).to_pylist()
+            missing = [entry for entry in entries if entry["text"] is None]
             for (run, lane), places in groupby(missing, itemgetter(*_OF_RUN)):
                 listed = list(places)
-                texts = _read_texts(self._documents_of(run) / LaneNames(lane).part, listed)
+                texts = _read_texts(self._documents_of(run) / part_name(lane), listed)
                 for place, text in zip(listed, texts, strict=True):
                     place["text"] = text
             column = pa.array([entry["text"] for entry in entries], pa.string())
@@ -121,7 +112,7 @@ class SmallRuns(LedgerPart):
             assert run.tables is not None
             parts.append(number_rows(run.tables[table.name], place).cast(table.numbered))
         rows = pa.concat_tables(parts)
-        rows = rows if condition is None else _filter(rows, condition)
+        rows = rows if condition is None else filter_rows(rows, condition)
         return rows if columns is None else rows.select([*columns, *_OF_RUN])
 
 
@@ -139,18 +130,18 @@ class HourPart(LedgerPart):
     @cached_property
     def _numbers(self) -> np.ndarray:
         """The numbers of the runs, ascending; to read the runs would take many times as long."""
-        numbers: np.ndarray = self._hour.read(RUNS_FILE, ["run"])["run"].to_numpy()
+        numbers: np.ndarray = read_file(self._hour.file(RUNS), ["run"])["run"].to_numpy()
         return numbers
 
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
         wanted = None if columns is None else [*columns, *_OF_RUN]
-        return self._with_places(self._hour.read(f"{table.name}.parquet", wanted, condition))
+        return self._with_places(read_file(self._hour.file(table.name), wanted, condition))
 
     def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
         """See ``LedgerPart``."""
         wanted = None if columns is None else [*columns, *_OF_RUN]
-        for rows in self._hour.groups(f"{table.name}.parquet", wanted):
-            yield self._with_places(rows)
+        for batch in read_batches(self._hour.file(table.name), wanted):
+            yield self._with_places(pa.Table.from_batches([batch]))
 
     def _with_places(self, rows: pa.Table) -> pa.Table:
         """Replaces the numbers of runs by their places in ``runs``."""
@@ -161,43 +152,21 @@ class HourPart(LedgerPart):
 class LanePart(LedgerPart):
     """One lane of a large run, or of a run that is not committed yet."""
 
-    _of_texts = ("offset", "length")
-
-    def __init__(self, run: StoredRun, lane: int, files: Path, documents: Path) -> None:
-        """The lane's rows are in the folder ``files``, its part file is in ``documents``."""
+    def __init__(self, run: StoredRun, rows: LaneRows) -> None:
         self.runs = (run,)
-        self.lane = lane
-        self._files = files
-        self._documents = documents
-
-    def _has_lookups(self) -> bool:
-        assert self.lane is not None
-        return self.runs[0].manifest.has_lookups(self.lane)
+        self.lane = rows.lane
+        self._rows = rows
 
     def _documents_of(self, run: int) -> Path:  # noqa: ARG002 - there is one
-        return self._documents
+        return self._rows.documents
 
     def _read(self, table: RunTable, columns: Columns, condition: pc.Expression | None) -> pa.Table:
-        wanted = None if columns is None else list(columns)
-        path = self._path(table)
-        with explain_damage(path):
-            if condition is not None:
-                return self._with_numbers(
-                    pq.read_table(path, columns=wanted, filters=condition, use_threads=False)
-                )
-            with pq.ParquetFile(path) as file:  # takes less time for a small file
-                return self._with_numbers(file.read(wanted))
+        return self._with_numbers(self._rows.read(table, columns, condition))
 
     def batches(self, table: RunTable, columns: Columns = None) -> Iterator[pa.Table]:
         """See ``LedgerPart``."""
-        path = self._path(table)
-        with explain_damage(path), pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                yield self._with_numbers(file.read_row_group(group, columns, use_threads=False))
-
-    def _path(self, table: RunTable) -> Path:
-        assert self.lane is not None
-        return self._files / table.file_of(self.lane)
+        for batch in self._rows.batches(table, columns):
+            yield self._with_numbers(pa.Table.from_batches([batch]))
 
     def _with_numbers(self, rows: pa.Table) -> pa.Table:
         for column, number in zip(_OF_RUN, (0, self.lane), strict=True):
@@ -212,18 +181,12 @@ def parts_of(runs: Sequence[StoredRun]) -> Iterator[LedgerPart]:
             yield SmallRuns(list(each))
             continue
         for run in each:
-            for lane in range(run.manifest.lanes):
-                yield LanePart(run, lane, run.place, run.documents)
+            yield from lane_parts(run)
 
 
-def staged_parts(ledger_run: LedgerRun, manifest: Manifest) -> list[LedgerPart]:
-    """The lanes of a run that is planned and not committed."""
-    run = StoredRun(ledger_run, manifest, {}, None, 0.0, None)
-    documents = ledger_run.documents(manifest) / DOCUMENT_STAGING
-    return [
-        LanePart(run, result.lane, result.folder(ledger_run.staging), result.folder(documents))
-        for result in manifest.results
-    ]
+def lane_parts(run: StoredRun) -> list[LanePart]:
+    """The lanes of a run, planned or committed."""
+    return [LanePart(run, rows) for rows in run.handle.lanes(run.manifest)]
 
 
 def document_rows(records: pa.Table, documents: pa.Table) -> np.ndarray:
@@ -255,23 +218,12 @@ def _lane_numbers(table: pa.Table) -> np.ndarray:
     return numbers
 
 
-def _filter(rows: pa.Table, condition: pc.Expression) -> pa.Table:
-    """Filters rows in their order without threads, which could still run when a command ends."""
-    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
-    chosen = acero.Declaration("filter", acero.FilterNodeOptions(condition))
-    return acero.Declaration.from_sequence([source, chosen]).to_table(use_threads=False)
-
-
 def _read_texts(path: Path, places: Sequence[Mapping[str, int]]) -> list[str | None]:
     """Reads documents of a part file by ``offset`` and ``length``; ``None`` if there is no such file."""
-    texts: list[str | None] = []
+    offsets, lengths = (np.array([each[name] for each in places]) for name in ("offset", "length"))
     try:
-        with path.open("rb") as file:
-            for place in places:
-                file.seek(place["offset"])
-                texts.append(file.read(place["length"]).decode())
+        return [line.decode() for line in read_lines(path, offsets, lengths)]
     except FileNotFoundError:
         return [None] * len(places)
     except (OSError, UnicodeDecodeError) as error:
         raise FatalError(f"{path} cannot be read ({error}): publish again") from error
-    return texts

@@ -16,10 +16,10 @@ from publisher.errors import FatalError
 from publisher.ledger.event_ids import SourceEpoch
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.parts import LedgerPart, parts_of, staged_parts
+from publisher.ledger.parts import LedgerPart, lane_parts, parts_of
 from publisher.ledger.read import Wanted, find_number, read_runs
 from publisher.ledger.run_reader import PublishedDocument, RunReader
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Position
 from publisher.model.event_ids import IdOrigin, split_event_id
@@ -58,7 +58,7 @@ class PublishedIds:
         condition = repeats[0]
         for each in repeats[1:]:
             condition |= each
-        staged = staged_parts(ledger_run, manifest)
+        staged = lane_parts(StoredRun(ledger_run, manifest))
         planned = _read(staged, source, condition)
         entry = manifest.sources[source]
         parts = [*self._parts(entry.name, entry.origin, planned)]
@@ -100,7 +100,7 @@ class PublishedIds:
 
 def find_shared_positions(ledger_run: LedgerRun, manifest: Manifest) -> set[int]:
     """Finds the sources of a planned run of which several documents begin at the same position."""
-    parts = staged_parts(ledger_run, manifest)
+    parts = lane_parts(StoredRun(ledger_run, manifest))
     highs = [part.documents(["high"])["high"].to_numpy() for part in parts]
     if not highs or len(np.unique(np.concatenate(highs))) == sum(map(len, highs)):
         return set()
@@ -118,7 +118,7 @@ def find_origin(
     """Finds the origin with which a job has read all records that a planned replay publishes.
 
     ``None`` if the job has not read some of them, or has read or published others at their positions."""
-    staged = staged_parts(ledger_run, manifest)
+    staged = lane_parts(StoredRun(ledger_run, manifest))
     planned = _read(staged, source, None)
     entry, parts = manifest.sources[source], dict[IdOrigin, list[LedgerPart]]()
     condition = _at(planned)

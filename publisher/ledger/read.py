@@ -13,12 +13,13 @@ import pyarrow.compute as pc
 
 from publisher.errors import UsageError
 from publisher.ledger import storage
-from publisher.ledger.hours import RUNS_FILE, Hour, hour_of, hours_of
+from publisher.ledger.hours import RUNS, Hour, hour_of, hours_of
 from publisher.ledger.job import RUN, Ledger
 from publisher.ledger.key_hashes import hash_of
 from publisher.ledger.parts import HourPart, LedgerPart, parts_of
 from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.ledger.storage import LEDGER
+from publisher.ledger.tables import RECORDS, read_file
 
 OF_REPLAY = "_ledger"
 """Folder of a replay's ledger inside its output directory."""
@@ -125,9 +126,9 @@ def _find(ledger: Ledger, wanted: Wanted) -> dict[int, Hour | None]:
 
 def _find_in(hour: Hour, wanted: Wanted) -> list[int]:
     if wanted.records is not None:
-        rows = hour.read("records.parquet", ["run"], wanted.records)
+        rows = read_file(hour.file(RECORDS.name), ["run"], wanted.records)
     else:
-        rows = hour.read(RUNS_FILE, ["run"], pc.field("failed") if wanted.failed else None)
+        rows = read_file(hour.file(RUNS), ["run"], pc.field("failed") if wanted.failed else None)
     numbers: list[int] = sorted(pc.unique(rows["run"]).to_pylist())
     return numbers
 

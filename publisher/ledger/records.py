@@ -8,50 +8,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.ledger.lane_table import LaneTable
+from publisher.ledger.table_writer import ROWS_TO_WRITE, TableWriter
+from publisher.ledger.tables import ARRIVAL_COLUMNS, RECORDS
 from publisher.model.change import Outcome, Position
 from publisher.model.outcomes import REASONS, Outcomes
-from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.model.sorted_ids import sort_distinct
 
 PositionText = Callable[[Position], str]
 
-_OMITTED = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
-ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _OMITTED]
-"""Columns of an arrival that the records file copies; the values of the change are in its document."""
-
-LEDGER_RECORD_SCHEMA = pa.schema(
-    [
-        *(RECORD_SCHEMA.field(name) for name in ARRIVAL_COLUMNS),
-        ("number", pa.int64()),
-        ("outcome", pa.int8()),
-        ("reason", pa.string()),
-        ("by", pa.int64()),
-        ("document", pa.int64()),
-        ("detail", pa.string()),
-        ("raw", pa.string()),
-        # of a rejected record, as its users write it
-        ("position", pa.string()),
-    ]
-)
-"""One row for each change of a lane in the order of arrival.
-
-``number`` counts from 0; ``by`` is the number of another record of the lane, ``document`` that of a document;
--1 without one."""
-
-_REPEATING = [
-    *("source", "part", "split", "records", "schema", "table", "event_type"),
-    *("logged_table", "logged_column", "children.list.element", "reason"),
-]
-_ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "number", "by", "document"]
-ROWS_TO_WRITE = 1 << 14
+SplitCounts = dict[tuple[int, int, int, str | None], int]
+"""Numbers of records by source, split, outcome and reason."""
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in REASONS])
 _OUTCOMES, _REASON_COUNT = max(Outcome) + 1, len(REASONS) + 1
@@ -61,19 +32,18 @@ _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
 
 
 class RecordLog:
-    """Writes the records file of one lane; counts records by outcome."""
+    """Collects the records of one lane in a table; counts them by outcome."""
 
-    def __init__(self, path: Path, position_texts: Sequence[PositionText]) -> None:
+    def __init__(self, table: TableWriter, position_texts: Sequence[PositionText]) -> None:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
-        self._table = LaneTable(path, LEDGER_RECORD_SCHEMA, _REPEATING, _ASCENDING)
+        self._table = table
         self._batches: deque[pa.RecordBatch] = deque()
         self._ready: list[pa.Table] = []
         self._base = 0
         self._window = np.zeros(0, _DECIDED)
         self._texts: dict[int, tuple[str | None, str | None]] = {}
-        self.counts: dict[tuple[int, int, str | None], int] = {}
-        """Records by source, outcome and reason."""
+        self.counts: SplitCounts = {}
         self.published: dict[tuple[int, str], tuple[int, int]] = {}
         """The least and greatest ``high`` of published records, by source and ``part``."""
         self.span: tuple[int, int] | None = None
@@ -107,7 +77,7 @@ class RecordLog:
         self._window["document"][at] = np.repeat(numbers, pc.list_value_length(rows).to_numpy())
 
     def advance(self) -> None:
-        """Writes the decided batches before the first undecided change."""
+        """Adds the decided batches before the first undecided change to the table."""
         while self._batches:
             count = self._batches[0].num_rows
             if not self._window["outcome"][:count].all():
@@ -116,14 +86,8 @@ class RecordLog:
         if sum(table.num_rows for table in self._ready) >= ROWS_TO_WRITE:
             self._write()
 
-    @property
-    def rows_in_memory(self) -> int:
-        """Number of rows that are not written yet."""
-        ready: int = sum(table.num_rows for table in self._ready)
-        return len(self._window) + ready
-
     def close(self) -> None:
-        """Writes the remaining records and closes both files.
+        """Adds the remaining records to the table.
 
         Raises:
             InternalError: A change has no decision.
@@ -133,11 +97,6 @@ class RecordLog:
             missing = self._base + int(np.flatnonzero(self._window["outcome"] == 0)[0])
             raise InternalError(f"change {missing} of a lane has no decision: report this")
         self._write()
-        self._table.close()
-
-    def abandon(self) -> None:
-        """Closes the incomplete file."""
-        self._table.abandon()
 
     def _build_table(self, batch: pa.RecordBatch, count: int) -> pa.Table:
         decided, self._window = self._window[:count], self._window[count:]
@@ -155,7 +114,7 @@ class RecordLog:
             self._positions(batch, decided),
         ]
         self._base += count
-        return pa.Table.from_arrays(columns, schema=LEDGER_RECORD_SCHEMA)
+        return pa.Table.from_arrays(columns, schema=RECORDS.schema)
 
     def _positions(self, batch: pa.RecordBatch, decided: np.ndarray) -> pa.Array:
         """The positions of rejected records."""
@@ -175,20 +134,24 @@ class RecordLog:
         return pa.array(details, pa.string()), pa.array(raws, pa.string())
 
     def _count(self, batch: pa.RecordBatch, decided: np.ndarray) -> None:
-        """Counts the records of decided arrivals by source, outcome and reason."""
-        codes = batch.column("source").to_numpy().astype(np.int64) * _OUTCOMES + decided["outcome"]
+        """Counts the records of decided arrivals by split, outcome and reason."""
+        codes = batch.column("split").to_numpy().astype(np.int64) * _OUTCOMES + decided["outcome"]
         codes = codes * _REASON_COUNT + decided["reason"] + 1
-        records = batch.column("records").to_numpy()
-        for code in sort_distinct(codes).tolist():
+        kinds, firsts, places = np.unique(codes, return_index=True, return_inverse=True)
+        sums = np.bincount(places, batch.column("records").to_numpy(), len(kinds))
+        sources = batch.column("source").to_numpy()[firsts]
+        for code, source, records in zip(
+            kinds.tolist(), sources.tolist(), sums.astype(np.int64).tolist(), strict=True
+        ):
             rest, reason = divmod(code, _REASON_COUNT)
-            source, outcome = divmod(rest, _OUTCOMES)
-            kind = (source, outcome, _REASONS[reason - 1].as_py() if reason else None)
-            self.counts[kind] = self.counts.get(kind, 0) + int(records[codes == code].sum())
+            split, outcome = divmod(rest, _OUTCOMES)
+            kind = (source, split, outcome, _REASONS[reason - 1].as_py() if reason else None)
+            self.counts[kind] = self.counts.get(kind, 0) + records
 
     def _write(self) -> None:
         if self._ready:
             rows = pa.concat_tables(self._ready)
-            self._table.write(rows)
+            self._table.add(rows)
             self._note_published(rows)
             self._extend_span(rows)
             self._ready.clear()

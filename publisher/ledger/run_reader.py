@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_result import part_name
 from publisher.ledger.lookups import LookupAnswer
 from publisher.ledger.parts import LedgerPart, parts_of
 from publisher.ledger.runs import StoredRun
@@ -147,7 +147,7 @@ class RunReader:
                         yield from batch.to_pylist()
 
     def _document(self, entry: Mapping[str, Any]) -> PublishedDocument:
-        part = LaneNames(entry["lane"]).part
+        part = part_name(entry["lane"])
         if entry["text"] is None:
             raise FatalError(
                 f"{self.run.documents / part} is missing: restore it, or publish again"

@@ -1,8 +1,8 @@
-"""One run in the ledger: its plan, its rows, its small texts, and the files that it needs while it works.
+"""One run in the ledger: its plan, its rows, its small texts, and its files if it is large.
 
-The row of a run is the commit point.  Before it, the tasks write the files of lanes into the run's folder;
-the commit packs a small run into the row, and syncs the files of a large one.  A start after a crash removes
-folders without a row, and writes the files of a packed run that was not sent yet once more.
+The row of a run is the commit point.  The tasks keep a small lane in memory, and write the files of a large
+one into the run's folder; the commit packs the lanes of a small run into the row, and syncs the files of a
+large one.  A start after a crash removes folders without a row.
 """
 
 # ruff: noqa: PLC0415 - a start that finds nothing to publish reads no rows
@@ -13,26 +13,22 @@ import json
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.durable import decode_versioned_text, sync
-from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.ledger.manifest import Manifest, RunEnd, SourceReading
 from publisher.ledger.source_state import STATE, folder_of, secure
 from publisher.model.change import Outcome
 from publisher.model.plain import restore
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from publisher.ledger.tables import RunTable, RunTables
+    from publisher.ledger.lane_rows import LaneRows
+    from publisher.ledger.tables import RunTables
 
 T = TypeVar("T")
 
@@ -51,8 +47,8 @@ class LedgerRun:
     """The folder of the run, as users name it.  It has files only while the run works, or if it is large."""
     ledger: Path | None = None
     """The folder of the ledger; ``None``: that of the run, as for a replay."""
-    files: Path | None = None
-    """The folder of its files, if it is another one."""
+    rows: Sequence[LaneRows] | None = field(default=None, repr=False, compare=False)
+    """The rows of all lanes, if they are known: of a planned run, or of one that was read."""
 
     @property
     def folder(self) -> Path:
@@ -65,14 +61,9 @@ class LedgerRun:
         return 1 if self.ledger is None else int(self.root.name.rpartition("-")[2])
 
     @property
-    def place(self) -> Path:
-        """The folder of the files of lanes."""
-        return self.files or self.root
-
-    @property
     def staging(self) -> Path:
         """Folder in which tasks stage the files of lanes."""
-        return self.place / STAGING
+        return self.root / STAGING
 
     def state_folder(self, source: str) -> Path:
         """Folder of the new state of a source, which counts when the run is committed."""
@@ -144,18 +135,34 @@ class LedgerRun:
                 "UPDATE run SET refusals = ? WHERE number = ?", (refusals, self.number)
             )
 
+    def lanes(self, manifest: Manifest) -> Sequence[LaneRows]:
+        """The rows of all lanes of a planned or committed run.
+
+        Raises:
+            FatalError: The ledger is damaged.
+        """
+        from publisher.ledger.lane_rows import LaneRows, rows_in_memory
+        from publisher.ledger.tables import unpack_tables
+
+        if self.rows is not None:
+            return self.rows
+        documents = self.documents(manifest)
+        for packed in self._select("records, documents, lookups"):
+            if packed[0] is not None:
+                tables = unpack_tables(packed, self.root.name)
+                return rows_in_memory(tables, manifest.lanes, self.root, documents)
+        return [LaneRows(lane, self.root, documents) for lane in range(manifest.lanes)]
+
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""
-        folder = self.place / manifest.documents
+        folder = self.root / manifest.documents
         if folder.name == manifest.documents != "..":
             return folder.absolute()  # to resolve links takes longer
         return (self.root / manifest.documents).resolve()
 
-    def own_documents(self, manifest: Manifest) -> Path | None:
-        """The folder of the part files; ``None`` if they are in the directory of a sink."""
-        documents = self.documents(manifest)
-        is_own = documents.resolve().is_relative_to(self.place.resolve())
-        return documents if is_own else None
+    def owns(self, documents: Path) -> bool:
+        """Returns whether a folder of part files belongs to the run, not to a sink."""
+        return documents.resolve().is_relative_to(self.root.resolve())
 
     def forget(self) -> None:
         """Removes the plan, so that the run is planned again."""
@@ -184,59 +191,58 @@ class LedgerRun:
             storage.create(self.folder, {})
         for state in (self.folder / STATE).glob(f"*/{self.number:06d}"):
             shutil.rmtree(state)
-        for folder in (self.staging, documents / DOCUMENT_STAGING):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            for path in folder.iterdir():
-                if path.is_dir():  # a file is the sink's mark of a run that has begun
-                    shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        for path in (documents / DOCUMENT_STAGING).glob("*/"):  # a file is the sink's mark
+            shutil.rmtree(path, ignore_errors=True)
 
-    def discard(self, results: Iterable[LaneResult], documents: Path) -> None:
-        """Removes the files of lanes before the commit, so that they are planned again."""
-        for result in results:
-            if result.staged:
-                for folder in (self.staging, documents / DOCUMENT_STAGING):
-                    shutil.rmtree(result.folder(folder), ignore_errors=True)
-            else:
-                part = self._part(result, documents)[1]
-                for path in [*(self.place / name for name in result.files), part]:
-                    path.unlink(missing_ok=True)
+    def commit(self, manifest: Manifest) -> LedgerRun:
+        """Writes the row of a planned run, the commit point, when its files are in their places and durable.
 
-    def commit(self, manifest: Manifest) -> None:
-        """Writes the row of the run, the commit point, when all files are in their places and durable.
-
-        Documents in the directory of a sink move to their places afterwards: nobody may see them before.
+        Documents in the directory of a sink wait in its staging folder: nobody may see them before.
+        Returns the committed run with its rows.
 
         Raises:
             FatalError: A file of a lane is missing.
         """
-        from publisher.ledger.tables import TABLES, read_lanes
-
         for source in manifest.states:
             secure(self.state_folder(source))
-        documents, own = self.documents(manifest), self.own_documents(manifest)
-        paths = [path for result in manifest.results for path in self._place_files(result)]
-        parts = [self._part(result, documents) for result in manifest.results]
-        if own is not None:
-            _move(parts)
-            parts = [(place, place) for _, place in parts]
-        staged = [part for part, _ in parts]
-        tables, kept = {}, [*paths, *staged]
-        if _is_small(manifest, kept):
-            tables = {table: list(read_lanes(table, self.place, own, manifest)) for table in TABLES}
-            kept = staged if own is None else []
-        sync([*kept, *(path.parent for path in kept)])
-        self._insert(manifest, tables)
-        if own is None:
-            _move(parts)
-            sync([documents])
-        shutil.rmtree(self.staging, ignore_errors=True)
+        documents, lanes = self.documents(manifest), self.lanes(manifest)
+        is_own = self.owns(documents)
+        files = [] if is_own else [_move(r.part, documents / DOCUMENT_STAGING) for r in lanes]
+        is_small = _is_small(manifest, lanes)
+        if is_small:
+            lanes = [lane.load(with_texts=is_own) for lane in lanes]
+        else:
+            lanes = [self._place_files(lane, documents, is_own=is_own) for lane in lanes]
+            files += [path for lane in lanes for path in lane.files]
+            files += [lane.part for lane in lanes if is_own]
+        sync([*files, *(path.parent for path in files)])
+        self._insert(manifest, lanes if is_small else None)
+        for folder in (self.staging, documents / DOCUMENT_STAGING) if is_own else (self.staging,):
+            shutil.rmtree(folder, ignore_errors=True)
+        return replace(self, rows=[replace(lane, documents=documents) for lane in lanes])
 
-    def _insert(self, manifest: Manifest, tables: Mapping[RunTable, list[pa.Table]]) -> None:
+    def _place_files(self, lane: LaneRows, documents: Path, *, is_own: bool) -> LaneRows:
+        """Moves the files of a lane to their places; writes those of a lane in memory."""
+        if lane.tables is not None:
+            return lane.write(self.root, documents if is_own else None)
+        for path in lane.files:
+            _move(path, self.root)
+        if is_own:
+            _move(lane.part, documents)
+        return replace(lane, folder=self.root, documents=documents)
+
+    def _insert(self, manifest: Manifest, lanes: Sequence[LaneRows] | None) -> None:
+        """Writes the row of a run; ``lanes`` have the rows of a small one."""
         from publisher.ledger.key_hashes import hashes_of
         from publisher.ledger.tables import RECORDS, TABLES, pack
 
-        number, records = self.number, tables.get(RECORDS, [])
-        packed = [pack(table, lanes) for table, lanes in tables.items()] or [None] * len(TABLES)
+        number, records = self.number, list[Any]()
+        packed: list[bytes | None] = [None] * len(TABLES)
+        if lanes is not None:
+            records = [lane.read(RECORDS) for lane in lanes]
+            packed = [pack(table, [lane.read(table) for lane in lanes]) for table in TABLES]
+            packed[0] = packed[0] or b""  # a run without records is small, too
         rejected = sum(
             count.records
             for result in manifest.results
@@ -246,8 +252,6 @@ class LedgerRun:
         spans = [result.span for result in manifest.results if result.span is not None]
         least = min((least for least, _ in spans), default=None)
         greatest = max((greatest for _, greatest in spans), default=None)
-        if tables and packed[0] is None:
-            packed[0] = b""  # a run without records is small, too
         row = (
             *(number, manifest.run, manifest.plan, time.time(), rejected, least, greatest),
             zlib.compress(manifest.to_json().encode(), 1),
@@ -278,84 +282,26 @@ class LedgerRun:
                 ((source, number) for source in manifest.states),
             )
 
-    def write_files(self, manifest: Manifest) -> None:
-        """Writes the files of a packed run that a crash may have taken before it was sent.
-
-        Raises:
-            FatalError: The files of a large run are missing.
-        """
-        from publisher.ledger.tables import write_lanes
-
-        documents, own = self.documents(manifest), self.own_documents(manifest)
-        stored = self.load()
-        if stored is not None and stored.tables is not None:
-            for folder in (self.place, *([own] if own else [])):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_lanes(stored.tables, self.place, own, manifest)
-        parts = [self._part(result, documents) for result in manifest.results]
-        _move([part for part in parts if part[0].exists()])
-        shutil.rmtree(self.staging, ignore_errors=True)
-        names = [name for result in manifest.results for name in result.files]
-        for path in [*(self.place / name for name in names), *(place for _, place in parts)]:
-            if not path.exists():
-                raise FatalError(
-                    f"{path} of run {manifest.run} is missing: restore it; or move the ledger away, and "
-                    "publish again"
-                )
-
     @property
     def is_packed(self) -> bool:
         """True if the ledger has the rows of the run."""
         rows = self._select("records IS NOT NULL")
         return bool(rows) and bool(rows[0][0])
 
-    def close(self) -> None:
-        """Ends the work on a sent replay: removes what only an unfinished run needs, and the files of a small
-        run, whose rows the ledger has."""
-        for survey in self.place.glob("dispatch-*"):  # ``DispatchRecord``
-            survey.unlink()
-        manifest = self.manifest()
-        if manifest is not None and self.is_packed:
-            self._remove_files(manifest)
-        storage.close(self.folder)
-
-    def _remove_files(self, manifest: Manifest) -> None:
-        own = self.own_documents(manifest)
-        for result in manifest.results:
-            for name in result.files:
-                (self.place / name).unlink(missing_ok=True)
-            if own is not None:
-                (own / LaneNames(result.lane).part).unlink(missing_ok=True)
-        if own is not None and own != self.place and own.is_dir() and not any(own.iterdir()):
-            own.rmdir()
-
-    def _place_files(self, result: LaneResult) -> Iterator[Path]:
-        """Moves the staged files of a lane to their places; yields these."""
-        for name in result.files:
-            staged, place = result.folder(self.staging) / name, self.place / name
-            _replace(staged if result.staged else place, place)
-            yield place
-
-    def _part(self, result: LaneResult, documents: Path) -> tuple[Path, Path]:
-        """The part file of a lane, as it was staged and in its place."""
-        part = LaneNames(result.lane).part
-        staged = result.folder(documents / DOCUMENT_STAGING) if result.staged else documents
-        return staged / part, documents / part
-
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A committed run as it was read from the ledger, or from the files of its hour."""
+    """A run as it was planned, or read from the ledger or the files of its hour."""
 
     handle: LedgerRun
     manifest: Manifest
-    texts: Mapping[str, str]
+    texts: Mapping[str, str] = field(default_factory=dict)
     """Small texts of the run by their names."""
-    end: RunEnd | None
+    end: RunEnd | None = None
     """``None`` for a run that is not sent and acknowledged completely, and for a replay."""
-    ended: float
+    ended: float = 0.0
     """When it was acknowledged, in seconds since 1970-01-01 UTC; 0 if it is not."""
-    tables: RunTables | None = field(repr=False, compare=False)
+    tables: RunTables | None = field(default=None, repr=False, compare=False)
     """The rows of a small run; ``None`` if they are files."""
 
     @property
@@ -368,35 +314,22 @@ class StoredRun:
         """The folder of the part files."""
         return self.handle.documents(self.manifest)
 
-    @contextmanager
-    def unpacked(self) -> Iterator[LedgerRun]:
-        """Yields the run with files: its own, or temporary ones with the rows of a small run."""
-        from publisher.ledger.tables import write_lanes
+    def with_rows(self) -> LedgerRun:
+        """The run with the rows of its lanes."""
+        from publisher.ledger.lane_rows import rows_in_memory
 
         if self.tables is None:
-            yield self.handle
-            return
-        with TemporaryDirectory(prefix="xds-publisher-") as name:
-            run = replace(self.handle, files=Path(name))
-            own = None
-            if self.handle.own_documents(self.manifest) is not None:
-                own = Path(name) / self.manifest.documents
-                own.mkdir(exist_ok=True)
-            write_lanes(self.tables, run.place, own, self.manifest)
-            yield run
+            return self.handle
+        lanes = rows_in_memory(self.tables, self.manifest.lanes, self.place, self.documents)
+        return replace(self.handle, rows=lanes)
 
 
-def _move(parts: Iterable[tuple[Path, Path]]) -> None:
-    for staged, place in parts:
-        _replace(staged, place)
-
-
-def _replace(staged: Path, place: Path) -> None:
-    """Moves a file to its place.  Raises ``FatalError`` if it is missing."""
-    if not staged.exists():
-        raise FatalError(f"{staged} is missing: another program changed it; publish again")
-    if staged != place:
-        staged.replace(place)
+def _move(path: Path, folder: Path) -> Path:
+    """Moves a file into a folder.  Raises ``FatalError`` if it is missing."""
+    if not path.exists():
+        raise FatalError(f"{path} is missing: another program changed it; publish again")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return path.replace(folder / path.name)
 
 
 def delete_runs(root: Path, numbers: Sequence[int]) -> None:
@@ -422,6 +355,6 @@ def read_end(stored: str | None) -> RunEnd | None:
     return None if stored is None else restore(RunEnd, json.loads(stored))
 
 
-def _is_small(manifest: Manifest, paths: Iterable[Path]) -> bool:
-    size = sum(path.stat().st_size for path in paths)
+def _is_small(manifest: Manifest, lanes: Iterable[LaneRows]) -> bool:
+    size = sum(lane.size for lane in lanes)
     return manifest.records_read <= RECORDS_OF_SMALL_RUN and size <= BYTES_OF_SMALL_RUN

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from publisher.errors import FatalError
 from publisher.ledger.durable import link_or_copy, make_private, read_versioned_file, sync_folder
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.object_states import (
     StatesBefore,
@@ -114,17 +114,13 @@ def doubt_states(ledger: Ledger, target: str) -> None:
 
 
 def store_states(
-    ledger_run: LedgerRun, number: int, before: StoredStates, results: Sequence[LaneResult]
+    ledger_run: LedgerRun, number: int, before: StoredStates, lanes: Sequence[PlannedLane]
 ) -> None:
     """Writes the states after the run ``number`` from those before it and those of its lanes."""
     target = ledger_run.state_folder(PUBLISHED_OBJECTS)
     shutil.rmtree(target, ignore_errors=True)
     (target / _FILES).mkdir(parents=True)
-    files = [
-        (result.folder(ledger_run.staging) / LaneNames(result.lane).objects, result.objects)
-        for result in results
-        if result.objects
-    ]
+    files = [(lane.objects, lane.result.objects) for lane in lanes if lane.result.objects]
     files += before.files
     count = count_to_merge([rows for _, rows in files])
     if count > 1:

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import acero
 
 from publisher.errors import FatalError
-from publisher.ledger.documents import INDEX_SCHEMA
-from publisher.ledger.lane_result import LaneNames
-from publisher.ledger.lookups import LOOKUP_SCHEMA
-from publisher.ledger.manifest import Manifest
-from publisher.ledger.records import LEDGER_RECORD_SCHEMA
+from publisher.model.document_schema import DOCUMENT_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 
 _LANE = pa.field("lane", pa.int32())
 _OF_RUN = [pa.field("run", pa.int64()), _LANE]
-DOCUMENT_TEXTS = pa.field("text", pa.large_string())
-"""The documents; null if the run published them to a directory, which has them."""
+ROWS_AT_ONCE = 1 << 14
+Columns = Sequence[str] | None
+"""``None``: all columns."""
 _HEAD = struct.Struct("<QI")
 """Size of packed rows before compression, and their CRC-32."""
 
@@ -40,6 +40,10 @@ class RunTable:
     name: str
     schema: pa.Schema
     """Without the numbers of run and lane."""
+    repeating: Sequence[str] = ()
+    """Columns with few different values; empty: any column may have them."""
+    ascending: Sequence[str] = ()
+    """Integers that are close to those of the row before, or constant: their differences take less space."""
 
     @property
     def numbered(self) -> pa.Schema:
@@ -48,16 +52,84 @@ class RunTable:
 
     def file_of(self, lane: int) -> str:
         """The file of a lane."""
-        return LaneNames(lane).table(self.name)
+        return f"lane-{lane:05d}.{self.name}.parquet"
 
 
-RECORDS = RunTable("records", LEDGER_RECORD_SCHEMA)
-DOCUMENTS = RunTable("documents", pa.schema([*INDEX_SCHEMA, DOCUMENT_TEXTS]))
-LOOKUPS = RunTable("lookups", LOOKUP_SCHEMA)
+_OMITTED = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
+ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _OMITTED]
+"""Columns of an arrival that the records copy; the values of the change are in its document."""
+RECORDS = RunTable(
+    "records",
+    pa.schema(
+        [
+            *(RECORD_SCHEMA.field(name) for name in ARRIVAL_COLUMNS),
+            ("number", pa.int64()),
+            ("outcome", pa.int8()),
+            ("reason", pa.string()),
+            ("by", pa.int64()),
+            ("document", pa.int64()),
+            ("detail", pa.string()),
+            ("raw", pa.string()),
+            # of a rejected record, as its users write it
+            ("position", pa.string()),
+        ]
+    ),
+    [
+        *("source", "part", "split", "records", "schema", "table", "event_type"),
+        *("logged_table", "logged_column", "children.list.element", "reason"),
+    ],
+    ["rank", "high", "low", "ordinal", "row", "event_time", "number", "by", "document"],
+)
+"""One row for each change of a lane in the order of arrival.
+
+``number`` counts from 0; ``by`` is the number of another record of the lane, ``document`` that of a document;
+-1 without one."""
+OF_DOCUMENTS = [
+    field for field in DOCUMENT_SCHEMA if field.name not in {"rank", "key", "text", "rows"}
+]
+DOCUMENTS = RunTable(
+    "documents",
+    pa.schema(
+        [
+            ("source", pa.int32()),
+            # number in the lane, from 0
+            ("number", pa.int64()),
+            # offset and length of the line in the part file, in bytes, without its line end
+            ("offset", pa.int64()),
+            ("length", pa.int64()),
+            *OF_DOCUMENTS,
+            # null if a part file has it
+            ("text", pa.large_string()),
+        ]
+    ),
+    ["source", "part", "operation", "schema", "table"],
+    ["number", "offset", "length", "high", "low", "ordinal", "poll"],
+)
+"""One row for each document of a lane, in the order of the part file."""
+LOOKUPS = RunTable(
+    "lookups",
+    pa.schema(
+        [
+            ("source", pa.int32()),
+            ("schema", pa.string()),
+            ("table", pa.string()),
+            ("key", pa.string()),
+            ("poll", pa.int64()),
+            # LookupAnswer; the row as a JSON object, or the problem
+            ("answer", pa.string()),
+            ("text", pa.string()),
+            # the key under which the row was read, if the key of the object changes; else null
+            ("row_key", pa.string()),
+        ]
+    ),
+    ["source", "schema", "table", "answer"],
+    ["poll"],
+)
+"""One row for each look-up of an object, in the order of the look-ups."""
 TABLES = (RECORDS, DOCUMENTS, LOOKUPS)
 
 RunTables = Mapping[str, pa.Table]
-"""The rows of a run by the names of the tables, with the number of the lane."""
+"""The rows of a run, with the number of the lane, or of one lane, by the names of the tables."""
 
 
 def pack(table: RunTable, lanes: Iterable[pa.Table]) -> bytes | None:
@@ -115,52 +187,53 @@ def number_rows(rows: pa.Table, run: int) -> pa.Table:
     return rows.add_column(0, _OF_RUN[0], numbers)
 
 
-def read_lanes(
-    table: RunTable, files: Path, documents: Path | None, manifest: Manifest
-) -> Iterator[pa.Table]:
-    """Reads a table of each lane from the files in a folder; ``documents`` has the texts of documents, if
-    they are to be kept.
+def filter_rows(rows: pa.Table, condition: pc.Expression) -> pa.Table:
+    """Filters rows in their order without threads, which could still run when a command ends."""
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    chosen = acero.Declaration("filter", acero.FilterNodeOptions(condition))
+    return acero.Declaration.from_sequence([source, chosen]).to_table(use_threads=False)
+
+
+def read_file(
+    path: Path, columns: Columns = None, condition: pc.Expression | None = None
+) -> pa.Table:
+    """Reads columns of a file, of the rows that fit a condition.
 
     Raises:
-        FatalError: A file is missing or damaged.
+        FatalError: The file is missing or damaged.
     """
-    for lane in range(manifest.lanes):
-        if table == LOOKUPS and not manifest.has_lookups(lane):
-            yield LOOKUP_SCHEMA.empty_table()
-            continue
-        path = files / table.file_of(lane)
-        with explain_damage(path), pq.ParquetFile(path) as file:
-            rows = file.read(use_threads=False)
-        if table == DOCUMENTS:
-            rows = rows.append_column(DOCUMENT_TEXTS, _texts(documents, lane, rows.num_rows))
-        yield rows
-
-
-def write_lanes(tables: RunTables, files: Path, documents: Path | None, manifest: Manifest) -> None:
-    """Writes the tables of a run as the files of its lanes; ``documents`` gets the texts of documents."""
-    for table in TABLES:
-        for lane, rows in enumerate(by_lane(tables[table.name], manifest.lanes)):
-            columns = rows
-            if table == LOOKUPS and not rows.num_rows:
-                continue
-            if table == DOCUMENTS:
-                if documents is not None:
-                    lines = "".join(f"{text}\n" for text in rows[DOCUMENT_TEXTS.name].to_pylist())
-                    part = documents / LaneNames(lane).part
-                    part.write_text(lines, "utf-8", newline="\n")
-                columns = rows.drop_columns([DOCUMENT_TEXTS.name])
-            pq.write_table(columns, files / table.file_of(lane))
-
-
-def _texts(documents: Path | None, lane: int, count: int) -> pa.Array:
-    if documents is None:
-        return pa.nulls(count, DOCUMENT_TEXTS.type)
-    path = documents / LaneNames(lane).part
+    names = None if columns is None else list(columns)
     with explain_damage(path):
-        lines = path.read_bytes().split(b"\n")
-    if len(lines) != count + 1:
-        raise FatalError(f"{path} has other documents than its index: publish again")
-    return pa.array(lines[:-1], DOCUMENT_TEXTS.type)
+        if condition is not None:
+            return pq.read_table(
+                path,
+                columns=names,
+                filters=condition,
+                use_threads=False,
+                page_checksum_verification=True,
+            )
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:  # faster if it is small
+            return file.read(names, use_threads=False)
+
+
+def read_batches(path: Path, columns: Columns = None, start: int = 0) -> Iterator[pa.RecordBatch]:
+    """Reads columns of a file from a row on, some thousand rows at a time.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
+    with explain_damage(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+        ends = list(accumulate(groups))
+        numbers = [number for number, end in enumerate(ends) if end > start]
+        skipped = start - (ends[numbers[0]] - groups[numbers[0]]) if numbers else 0
+        names = None if columns is None else list(columns)
+        for rows in file.iter_batches(
+            ROWS_AT_ONCE, row_groups=numbers, columns=names, use_threads=False
+        ):
+            if skipped < rows.num_rows:
+                yield rows.slice(skipped)
+            skipped = max(skipped - rows.num_rows, 0)
 
 
 @contextmanager
@@ -170,7 +243,7 @@ def explain_damage(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
-            f"{path} of the ledger cannot be read ({error}): restore it, or publish again"
+            f"{path} of the ledger cannot be read ({error}): restore it from a copy, or publish again"
         ) from error
 
 

@@ -14,15 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.records import PositionText
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Object, Position
 from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, ids_in
 
 _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
-ROWS_AT_ONCE = 20_000
 _BITS = (1 << 63) - 1
 _NAMELESS = 0
 """Replaces the digest of an id that differs between runs."""
@@ -38,15 +37,15 @@ class WaitingIds:
 
     @classmethod
     def gather(
-        cls, ledger_run: Path, lanes: int, texts: Sequence[PositionText | None], folder: Path
+        cls, lanes: Iterable[LaneRows], texts: Sequence[PositionText | None], folder: Path
     ) -> WaitingIds:
         """Gathers the ids of all records of a run that belong to objects, in files of ``folder``.
 
         ``texts`` format the positions of each source, ``None`` if ids differ between runs.
         """
         gatherer = IdGatherer(folder, "waiting")
-        for lane in range(lanes):
-            for batch in _batches(ledger_run, lane, texts):
+        for lane in lanes:
+            for batch in _batches(lane, texts):
                 gatherer.add(batch.records[batch.records != _NAMELESS])
         return cls(_ids_of(gatherer, folder))
 
@@ -67,8 +66,7 @@ class WaitingIds:
 
 
 def find_documents(
-    ledger_run: Path,
-    lane: int,
+    lane: LaneRows,
     texts: Sequence[PositionText | None],
     waiting: WaitingIds,
     folder: Path,
@@ -76,9 +74,9 @@ def find_documents(
     """Finds the documents of a lane that the sink may have already: all those of an object if the sink has
     one of its records, or if the id of one of its records differs between runs.
 
-    ``ledger_run`` is the folder of the run's files, ``folder`` is for temporary files."""
-    gatherer = IdGatherer(folder, f"objects-{lane}")
-    for batch in _batches(ledger_run, lane, texts):
+    ``folder`` is for temporary files."""
+    gatherer = IdGatherer(folder, f"objects-{lane.lane}")
+    for batch in _batches(lane, texts):
         is_possible = (batch.records == _NAMELESS) | waiting.find(batch.records)
         gatherer.add(batch.objects[is_possible])
     objects = _ids_of(gatherer, folder)
@@ -86,7 +84,7 @@ def find_documents(
         return frozenset()
     numbers = [
         np.unique(batch.documents[(find_ids(objects, batch.objects) >= 0) & (batch.documents >= 0)])
-        for batch in _batches(ledger_run, lane, texts)
+        for batch in _batches(lane, texts)
     ]
     return frozenset(np.unique(np.concatenate(numbers)).tolist())
 
@@ -107,12 +105,11 @@ class _Batch(NamedTuple):
     """Numbers of the documents, -1 for a record without a document."""
 
 
-def _batches(ledger_run: Path, lane: int, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:
-    with pq.ParquetFile(ledger_run / LaneNames(lane).records) as file:
-        for batch in file.iter_batches(ROWS_AT_ONCE, columns=_COLUMNS, use_threads=False):
-            of_objects = batch.filter(batch.column("key").is_valid())
-            if of_objects.num_rows:
-                yield _batch(of_objects, texts)
+def _batches(lane: LaneRows, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:
+    for batch in lane.batches(RECORDS, _COLUMNS):
+        of_objects = batch.filter(batch.column("key").is_valid())
+        if of_objects.num_rows:
+            yield _batch(of_objects, texts)
 
 
 def _batch(batch: pa.RecordBatch, texts: Sequence[PositionText | None]) -> _Batch:

@@ -180,7 +180,7 @@ class StoryReader:
         self._run = run
         self._manifest = manifest = run.manifest
         self._with_raw = with_raw
-        is_in_ledger = run.tables is not None and run.handle.own_documents(manifest) is not None
+        is_in_ledger = run.tables is not None and run.handle.owns(run.documents)
         self._in_ledger = str(run.handle.folder) if is_in_ledger else None
         self.sinks = list(read_records(run.texts))
         self._refused = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from publisher.acknowledge.leftovers import leftovers_of
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import LogPlace, WrongTableError, find_log, log_of_same_name
+from publisher.acknowledge.places import LogPlace, WrongTableError, find_log
 from publisher.acknowledge.status_letters import (
     RefusedDocuments,
     join_progress,
@@ -152,11 +152,11 @@ def write_statuses(
         UnreachableError: A database does not answer.
     """
     options, statuses = settings.acknowledge, RunStatuses()
-    places = [
-        LogPlace(source.name, source.database, source.table)
+    places = {
+        source.name: LogPlace(source.name, source.database, source.table)
         for source in settings.sources
         if source.has_status and source.database is not None and source.table is not None
-    ]
+    }
     for number, entry in enumerate(manifest.sources):
         if not has_status(entry):
             continue
@@ -164,7 +164,9 @@ def write_statuses(
             progress = join_progress(letters_of(ledger_run, manifest, number, refused))
         else:
             try:
-                log = _find_log(manifest, number, places, wrong_table, statuses.notes)
+                log = _find_log(
+                    manifest, number, places.get(entry.name), wrong_table, statuses.notes
+                )
                 if hooks is None:
                     statuses.changed += _count_letters(
                         ledger_run, manifest, number, refused, options
@@ -201,21 +203,20 @@ def write_statuses(
 def _find_log(
     manifest: Manifest,
     number: int,
-    places: Sequence[LogPlace],
+    place: LogPlace | None,
     wrong_table: WrongTable,
     notes: list[str],
 ) -> LogPlace:
     try:
-        return find_log(manifest, number, places)
+        return find_log(manifest, number, place)
     except WrongTableError:
-        if wrong_table is not WrongTable.ACCEPT:
+        if wrong_table is not WrongTable.ACCEPT or place is None:
             raise
-    log = log_of_same_name(manifest, number, places)
     notes.append(
-        f"{log.source}: table {log.table} of the job file was accepted as the table that run "
+        f"{place.source}: table {place.table} of the job file was accepted as the table that run "
         f"{manifest.run} has read"
     )
-    return log
+    return place
 
 
 def _count_letters(

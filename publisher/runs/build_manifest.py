@@ -14,9 +14,9 @@ from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
-from publisher.ledger.fates import SplitFates, fates_of_splits
+from publisher.ledger.fates import RecordUse, SplitFates, fates_of_splits
 from publisher.ledger.file_entries import FileEntry
-from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import identify_log
@@ -46,7 +46,7 @@ def _file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
 def build_manifest(
     request: RunRequest,
     work: Work,
-    results: Sequence[LaneResult],
+    lanes: Sequence[PlannedLane],
     inputs: SourceInputs,
 ) -> Manifest:
     """Builds the manifest from the results of all lanes.
@@ -55,9 +55,10 @@ def build_manifest(
         FatalError: A file was written to while it was read.
         InternalError: Records were lost or counted twice.
     """
+    results = tuple(lane.result for lane in lanes)
     numbers = iter(range(len(work.splits())))
     splits = [[next(numbers) for _ in source.splits] for source in work.sources]
-    entries = tuple(_source_entries(request, work, inputs, results, splits))
+    entries = tuple(_source_entries(request, work, inputs, lanes, splits))
     _drop_states_of_rejected_files(request, work, entries)
     return Manifest(
         run=request.run,
@@ -66,7 +67,7 @@ def build_manifest(
         clock=_iso(work.clock),
         settings=json.loads(request.settings.meaning()),
         sources=entries,
-        results=tuple(results),
+        results=results,
         documents=_relative(request.directory, request.ledger_run.root),
         records_read=check_conservation(results, splits),
         behind=dict(request.behind),
@@ -94,15 +95,15 @@ def _source_entries(
     request: RunRequest,
     work: Work,
     inputs: SourceInputs,
-    results: Sequence[LaneResult],
+    lanes: Sequence[PlannedLane],
     splits: Sequence[Sequence[int]],
 ) -> Iterator[SourceEntry]:
     first = 0
-    tallies = {split: records for result in results for split, records in result.tallies}
+    tallies = {split: records for lane in lanes for split, records in lane.result.tallies}
     needs_fates = any(
         source.snapshots and _follows_files(request, source) for source in request.settings.sources
     )
-    fates = fates_of_splits(results, request.ledger_run.staging, splits) if needs_fates else {}
+    fates = fates_of_splits(lanes, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
         carried = [request.carries(source.name, split) for split in source.splits]
         repeated = (tallies[number] for number, is_old in enumerate(carried, first) if is_old)
@@ -178,12 +179,13 @@ def _with_fates(
     if not _follows_files(request, source):
         return entry
     of_file = [fates[number] for number in splits if number in fates]
-    refused = any(fate.rejected for fate in of_file) and not any(
-        fate.used or fate.ignored for fate in of_file
+    records = sum(of_file, SplitFates())
+    refused = bool(
+        records[RecordUse.REJECTED] and not records[RecordUse.USED] + records[RecordUse.IGNORED]
     )
     refused &= work.source.stand_alone(list(splits.values()))
     refused |= entry.path in {str(path.resolve()) for path in work.refused}
-    effect = any(fate.rejected or fate.used for fate in of_file)
+    effect = bool(records[RecordUse.REJECTED] + records[RecordUse.USED])
     digest = request.settings.digest_of(source) if refused else None
     return replace(entry, effect=effect, refused=digest)
 

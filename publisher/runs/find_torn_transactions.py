@@ -2,7 +2,7 @@
 
 A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
 forbids for instance, does not affect the documents that other lanes have planned.  So the records that
-lanes have staged are compared before the ledger is committed, and a run that would tear a transaction
+lanes have planned are compared before the ledger is committed, and a run that would tear a transaction
 is planned again with that transaction rejected.  If a run has no rejects, no records are read.
 """
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_writer import PlannedLane
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import (
     TRANSACTION,
@@ -31,15 +30,13 @@ _ORDER = [*Position._fields, "reason", "detail"]
 """Sort order that picks the cause among several rejected records, whatever the lanes and parts."""
 
 
-def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
-    """Rejects the transactions that the results would tear; returns ``None`` without such transactions.
-
-    ``results`` are the results of all lanes, whose files are in ``staging``."""
+def reject_torn(work: Work, lanes: Sequence[PlannedLane]) -> Work | None:
+    """Rejects the transactions that the planned lanes would tear; ``None`` without such transactions."""
     torn = {
         number: causes
         for number, source in enumerate(work.sources)
-        if (columns := source.source.transaction_columns) and _has_rejects(number, results)
-        if (causes := _find_causes(number, columns, results, staging))
+        if (columns := source.source.transaction_columns) and _has_rejects(number, lanes)
+        if (causes := _find_causes(number, columns, lanes))
     }
     if not torn:
         return None
@@ -50,11 +47,11 @@ def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Wor
     return replace(work, sources=tuple(sources))
 
 
-def _has_rejects(number: int, results: Sequence[LaneResult]) -> bool:
+def _has_rejects(number: int, lanes: Sequence[PlannedLane]) -> bool:
     return any(
         count.source == number and count.outcome is Outcome.REJECTED
-        for result in results
-        for count in result.counts
+        for lane in lanes
+        for count in lane.result.counts
     )
 
 
@@ -65,18 +62,15 @@ def _with_rejects(source: SourceWork, causes: Mapping[TransactionKey, Cause]) ->
 
 
 def _find_causes(
-    number: int, columns: tuple[str, ...], results: Sequence[LaneResult], staging: Path
+    number: int, columns: tuple[str, ...], lanes: Sequence[PlannedLane]
 ) -> dict[TransactionKey, Cause]:
     """Finds the transactions of a source that have a published record and a rejected one."""
 
     def read(outcomes: list[int], *more: str, where: pc.Expression) -> Iterator[pa.Table]:
-        for result in results:
-            path = result.folder(staging) / LaneNames(result.lane).records
-            yield pq.read_table(
-                path,
-                columns=[*dict.fromkeys([*columns, *more])],
-                filters=(pc.field("source") == number) & pc.field("outcome").isin(outcomes) & where,
-            )
+        names = [*dict.fromkeys([*columns, *more])]
+        condition = (pc.field("source") == number) & pc.field("outcome").isin(outcomes) & where
+        for lane in lanes:
+            yield lane.rows.read(RECORDS, names, condition)
 
     has_transactions = TRANSACTION in columns
     # without transactions only records with a change count

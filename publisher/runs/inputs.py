@@ -6,13 +6,12 @@ pending, because no run has published them yet."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.database.lost_error import LostError
 from publisher.errors import UnreachableError, UsageError
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest
@@ -82,12 +81,6 @@ class PendingInput:
             )
             return source.with_input(source.reader.pending(context))
 
-    def is_surely_empty(self) -> bool:
-        """Tests whether nothing is pending, as far as estimates tell; loads much less than ``backlog``."""
-        with suppress(LostError):
-            return all(_estimate_rows(source) == 0 for source in self._settings.sources)
-        return False
-
     def backlog(self) -> Backlog:
         """Counts the pending work.
 
@@ -119,15 +112,6 @@ class PendingInput:
     @cached_property
     def _published(self) -> PublishedFiles:
         return self._ledger.published_files()
-
-
-def _estimate_rows(source: SourceSettings) -> int | None:
-    live = source.descriptor.live
-    if source.database is None or source.table is None or live is None:
-        return None
-    if live.estimate_rows is None:
-        return None
-    return live.estimate_rows(source.options, source.database, source.table)
 
 
 def new_files(settings: Settings, source: SourceSettings, published: PublishedFiles) -> list[Path]:

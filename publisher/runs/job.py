@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from publisher.ledger.hours import Closing
     from publisher.runs.acknowledge import SentRun, WrongTable
     from publisher.runs.prepare import RunRequest
+    from publisher.runs.run import Plan
 
 _SECONDS_BETWEEN_STEPS = 60.0
 """Seconds between two looks for an hour that is over."""
@@ -118,7 +119,6 @@ class Job:
     def _finish_run(self, ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
         from publisher.runs.run import find_sent, send
 
-        ledger_run.write_files(manifest)
         dispatcher = self.sink.dispatcher(manifest.run)
         find = find_sent if dispatcher.has_run(manifest) else send
         sent = find(ledger_run, manifest, dispatcher)
@@ -136,7 +136,6 @@ class Job:
 
         with self._guard():
             ledger_run, manifest = find_waiting_run(self.ledger, run)
-            ledger_run.write_files(manifest)
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
             return self._acknowledge(
@@ -162,8 +161,6 @@ class Job:
             PublisherError: See ``errors``.
         """
         with self._guard():
-            if backlog is None and self._pending.is_surely_empty():
-                return empty_report(self.settings.name)
             try:
                 backlog = self.backlog() if backlog is None else backlog
             except PublisherError:  # the run reports the problem in full, or accepts the database
@@ -213,7 +210,7 @@ class Job:
             except (OSError, PublisherError):
                 check_inputs(sources)  # a missing input is the likely cause, and may come back
                 raise
-            if not retried and self._has_nothing_new(request, planned.manifest):
+            if not retried and self._has_nothing_new(planned):
                 self._discard(dispatcher, request.run)
                 return report_of(
                     replace(planned.manifest, run=self.settings.name),
@@ -224,7 +221,7 @@ class Job:
                     engine=planned.engine,
                 )
             more_by_object, more_notes = renew_ids(
-                self.ledger, request.ledger_run, planned.manifest
+                self.ledger, planned.ledger_run, planned.manifest
             )
             if not more_notes:
                 break
@@ -232,7 +229,7 @@ class Job:
             notes += more_notes
             self._discard(dispatcher, request.run)
         self.epoch()
-        sent = commit_and_send(request, planned, dispatcher)
+        sent = commit_and_send(planned, dispatcher)
         self._pending.mark_published(sent.manifest)
         return self._acknowledge(sent._replace(report=with_notes(sent.report, notes)))
 
@@ -268,7 +265,6 @@ class Job:
             job_identity=self.epoch.identity,
             reported={name: rows.reported for name, rows in ledger.leftovers().items()},
             accepts_database=self._accepts_database,
-            in_place=not (self.sink.is_files or settings.documents.minimal),
             origins={
                 name: origin._replace(by_object=name in by_object)
                 for name, origin in origins.items()
@@ -276,13 +272,14 @@ class Job:
             epochs=ledger.epochs().numbers(),
         )
 
-    def _has_nothing_new(self, request: RunRequest, manifest: Manifest) -> bool:
+    def _has_nothing_new(self, planned: Plan) -> bool:
         """Returns whether a planned run has read only rows that stayed N after earlier runs."""
         from publisher.acknowledge.leftovers import has_nothing_new
         from publisher.runs.acknowledge import live_sources
 
         leftovers = self.ledger.leftovers()
-        return has_nothing_new(request.ledger_run, manifest, live_sources(self.settings), leftovers)
+        live = live_sources(self.settings)
+        return has_nothing_new(planned.ledger_run, planned.manifest, live, leftovers)
 
     def _discard(self, dispatcher: Dispatcher, run: str) -> None:
         """Removes a run that is planned and not committed; the next run gets its number."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.database.resources import Resources
-from publisher.ledger.lane_result import LaneResult
-from publisher.ledger.lane_writer import LaneFiles
+from publisher.ledger.lane_writer import LaneSpace, LaneWriter, PlannedLane
 from publisher.ledger.lookups import LookupAnswer
 from publisher.ledger.object_states import LaneStates, StatesOfSource
 from publisher.model.arrays import Int64Array, booleans, integers
@@ -42,38 +39,31 @@ _JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
-    work: Work, staging: Path, documents: Path, lane: int, batches: Iterator[pa.RecordBatch]
-) -> LaneResult:
-    """Plans one lane from its records in order, and stages its files."""
-    attempt = "" if work.in_place else secrets.token_hex(8)
-    with open_plan(work, lane, staging, documents, attempt) as plan:
+    work: Work, space: LaneSpace, lane: int, batches: Iterator[pa.RecordBatch]
+) -> PlannedLane:
+    """Plans one lane from its records in order."""
+    with open_plan(work, lane, space) as plan:
         for batch in batches:
             plan.add(batch)
         return plan.close()
 
 
 @contextmanager
-def open_plan(
-    work: Work, lane: int, staging: Path, documents: Path, attempt: str
-) -> Iterator[LanePlan]:
-    """Opens the plan of a lane; gives its files up after an error.
-
-    For ``staging``, ``documents`` and ``attempt`` see ``LaneFiles``."""
+def open_plan(work: Work, lane: int, space: LaneSpace) -> Iterator[LanePlan]:
+    """Opens the plan of a lane; gives its files up after an error."""
     with Resources(work.rules) as resources:
-        files = LaneFiles(
+        writer = LaneWriter(
             lane,
-            staging,
-            documents,
-            attempt,
+            space,
             [source.source.position_text for source in work.sources],
             converter_of(work.rules.documents.value_format),
         )
         states = None
         try:
-            states = None if work.states is None else LaneStates(work.states, files.objects)
-            yield LanePlan(work, lane, resources, files, states)
+            states = None if work.states is None else LaneStates(work.states, writer.objects)
+            yield LanePlan(work, lane, resources, writer, states)
         except BaseException:
-            files.abandon()
+            writer.abandon()
             if states is not None:
                 states.abandon()
             raise
@@ -87,13 +77,13 @@ class LanePlan:
         work: Work,
         lane: int,
         resources: Resources,
-        files: LaneFiles,
+        writer: LaneWriter,
         states: LaneStates | None,
     ) -> None:
         self._work = work
         self._lane = lane
         self._resources = resources
-        self._files = files
+        self._writer = writer
         self._states = states
         self._source = -1
         self._planner: LanePlanner | None = None
@@ -104,13 +94,13 @@ class LanePlan:
         """Plans the next records."""
         for records in _by_source(batch):
             self._plan(records)
-        self._files.advance()
+        self._writer.advance()
 
-    def close(self) -> LaneResult:
-        """Completes the files."""
+    def close(self) -> PlannedLane:
+        """Completes the rows."""
         self._finish()
         objects = 0 if self._states is None else self._states.close()
-        return self._files.close(objects, syncs=self._work.syncs)
+        return self._writer.close(objects)
 
     def _switch(self, source: int) -> None:
         if source != self._source:
@@ -142,7 +132,7 @@ class LanePlan:
             outcomes = batch.column("outcome")
         if self._masks is not None:
             batch = self._masks.mask(batch)
-        first = self._files.add_arrivals(batch)
+        first = self._writer.add_arrivals(batch)
         rows, changes = np.arange(first, first + batch.num_rows), batch
         if outcomes.null_count < batch.num_rows:
             is_change = outcomes.is_null()
@@ -156,7 +146,7 @@ class LanePlan:
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         tallies, others = _split_at(batch, TALLY)
         for tally in tallies.select(["split", "row"]).to_pylist():
-            self._files.add_tally(tally["split"], tally["row"])
+            self._writer.add_tally(tally["split"], tally["row"])
         return others
 
     def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -184,12 +174,12 @@ class LanePlan:
         for result in results:
             for lookup in result.lookups:
                 if isinstance(lookup, RowLookups):
-                    self._files.lookups.add_rows(self._source, *lookup)
+                    self._writer.lookups.add_rows(self._source, *lookup)
                 else:
                     obj, poll, answer, row_key = lookup
                     kind, text = _answer_text(answer)
-                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key)
-            self._files.add_plan(self._source, result.documents, result.outcomes)
+                    self._writer.lookups.add(self._source, obj, poll, kind, text, row_key)
+            self._writer.add_plan(self._source, result.documents, result.outcomes)
 
 
 def _answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:

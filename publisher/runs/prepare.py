@@ -71,9 +71,6 @@ class RunRequest:
     objects: StoredStates | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
 
-    in_place: bool = False
-    """See ``Work``."""
-
     origins: Mapping[str, IdOrigin] = field(default_factory=dict)
     """The origins of event ids, by the names of sources; others have that of the first run."""
     epochs: Mapping[str, int] = field(default_factory=dict)
@@ -136,8 +133,6 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         clock=request.clock,
         shared=request.ledger_run.staging / SHARED,
         states=_states_before(request),
-        in_place=request.in_place and not engine.repeats_tasks,
-        syncs=engine.repeats_tasks,
     )
 
 

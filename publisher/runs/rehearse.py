@@ -16,7 +16,8 @@ from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.files import FileDispatcher
 from publisher.engine.start import start_engine
 from publisher.ledger.conservation import PLANNED, RunReport, empty_report, report_of
-from publisher.ledger.job import Ledger, first_documents
+from publisher.ledger.job import Ledger
+from publisher.ledger.lane_rows import first_documents
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.read import OF_REPLAY
 from publisher.ledger.runs import LedgerRun
@@ -130,8 +131,8 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
     refused = refused_documents(sent.refusals)
     stored = ledger_run.load()
     assert stored is not None
-    with stored.unpacked() as read:
-        statuses = write_statuses(settings, read, manifest, refused, WrongTable.ABANDON, None)
+    read = stored.with_rows()
+    statuses = write_statuses(settings, read, manifest, refused, WrongTable.ABANDON, None)
     counts = dict(sorted(statuses.changed.items()))
     report = replace(sent.report, state=PLANNED, statuses=counts)
     return with_notes(report, [*statuses.notes, STATUSES_NOTE])
@@ -169,13 +170,13 @@ def plan_only(
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
         planned = plan(request, engine, progress)
-        report = commit_and_send(request, planned, dispatcher).report
-        notes = study(ledger_run) if study is not None else ()
-        return with_notes(with_samples(report, directory), notes)
+        sent = commit_and_send(planned, dispatcher)
+        notes = study(sent.ledger_run) if study is not None else ()
+        return with_notes(with_samples(sent.report, sent.ledger_run, sent.manifest), notes)
 
 
-def with_samples(report: RunReport, documents: Path) -> RunReport:
-    """Turns the report of a run into that of a rehearsal, with the first documents of a directory."""
-    samples = tuple(first_documents(documents, _SAMPLES))
+def with_samples(report: RunReport, ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
+    """Turns the report of a run into that of a rehearsal, with its first documents."""
+    samples = tuple(first_documents(ledger_run.lanes(manifest), _SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
     return replace(report, state=PLANNED, ledger="", target="", samples=samples, notes=notes)

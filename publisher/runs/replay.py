@@ -22,6 +22,7 @@ from publisher.engine.contract import Engine
 from publisher.engine.local import ONE_PROCESS, LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
+from publisher.ledger import storage
 from publisher.ledger.conservation import PLANNED, RunReport
 from publisher.ledger.job import DOCUMENTS, Ledger
 from publisher.ledger.lock import lock_directory, refuse_locked_directory
@@ -106,9 +107,8 @@ def replay(
             elif dispatcher.has_run(manifest):
                 report = build_report(manifest, ledger_run, "already published", dispatcher)
             else:
-                ledger_run.write_files(manifest)
                 report = send(ledger_run, manifest, dispatcher).report
-            ledger_run.close()
+            storage.close(ledger_run.folder)
             return report
 
 
@@ -189,16 +189,16 @@ def _plan_and_send(
         origin = request.origins[source]
         of_job = None
         if may_be_of_job:
-            of_job = find_origin(ledger, request.ledger_run, planned.manifest, 0)
+            of_job = find_origin(ledger, planned.ledger_run, planned.manifest, 0)
             may_be_of_job = False
         if of_job is not None:
             origin = of_job
-        elif not origin.by_object and find_shared_positions(request.ledger_run, planned.manifest):
+        elif not origin.by_object and find_shared_positions(planned.ledger_run, planned.manifest):
             origin = origin._replace(by_object=True)
         else:
             break
         request = replace(request, origins={source: origin})
-    report = commit_and_send(request, planned, dispatcher).report
+    report = commit_and_send(planned, dispatcher).report
     return with_notes(report, [object_note(source)] if origin.by_object else [])
 
 
@@ -225,7 +225,7 @@ def dispatch(
         elif found.handle.ledger is None:  # a replay into this directory may run
             stack.enter_context(lock_directory(found.place))
             found = find_run(directory)
-        manifest, ledger_run = found.manifest, stack.enter_context(found.unpacked())
+        manifest, ledger_run = found.manifest, found.with_rows()
         started = LocalEngine() if dry_run else start_engine(settings.run.engine, settings.spark)
         engine = stack.enter_context(started)
         identity, run = manifest.identity, manifest.run
@@ -249,7 +249,7 @@ def dispatch(
             if not again:
                 dispatcher.refuse_conflicts(manifest)
             report = build_report(manifest, ledger_run, PLANNED, dispatcher)
-            return with_samples(report, ledger_run.documents(manifest))
+            return with_samples(report, ledger_run, manifest)
         if again:
             dispatcher.forget()
         if PUBLISHED_OBJECTS in manifest.states:  # the sink may be the topic of the job after all

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,9 +20,14 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine, Packing
 from publisher.ledger.conservation import RunReport, report_of
-from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_writer import LaneSpace, PlannedLane
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
+from publisher.ledger.runs import (
+    BYTES_OF_SMALL_RUN,
+    DOCUMENT_STAGING,
+    RECORDS_OF_SMALL_RUN,
+    LedgerRun,
+)
 from publisher.ledger.source_state import STATE
 from publisher.ledger.stored_states import store_states
 from publisher.model.engine_use import EngineUse
@@ -47,8 +51,9 @@ LANES = Packing(PIECE_SCHEMA, "lane", tuple(KEYS), pack, unpack, sort_lanes)
 
 
 class Plan(NamedTuple):
-    """The manifest of a planned run, the seconds that the phases of planning took, and the engine."""
+    """A planned run with its rows, its manifest, the seconds that planning took, and the engine."""
 
+    ledger_run: LedgerRun
     manifest: Manifest
     seconds: Mapping[str, float]
     engine: EngineUse | None
@@ -58,12 +63,10 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
     """Plans a run, step by step; ``commit_and_send`` makes the plan durable and sends it."""
     started, session_before = time.monotonic(), engine.seconds
     ledger_run = request.ledger_run
-    staging, documents = ledger_run.staging, request.directory / DOCUMENT_STAGING
     size = cache(partial(input_size, request))
     engine.expect(size)
     with ExitStack() as stack:
-        if not request.in_place:
-            ledger_run.begin(request.directory)
+        ledger_run.begin(request.directory)
         if request.settings.is_masked:
             stack.callback(_remove_values, ledger_run)
         inputs = identify_inputs(request.settings.sources)
@@ -71,38 +74,53 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         if work.has_groups:
             work = replace(work, partitions=count_partitions(size()))
         work = group_keys(work, engine)
+        space = _space(request, work.lanes, engine)
         name = f"plan {work.lanes} lanes of {request.run}"
         while True:
-            results = plan_lanes(engine, work, staging, documents, name, progress)
-            torn = reject_torn(work, results, staging)
+            lanes = plan_lanes(engine, work, space, name, progress)
+            torn = reject_torn(work, lanes)
             if torn is None:
                 break
             # the one place where the flow turns back; each time at least one more transaction is rejected
-            ledger_run.discard(results, request.directory)
+            for lane in lanes:
+                lane.rows.discard()
             work = torn
-        keep_rejected(request, work, results)
+        rows = [lane.rows for lane in lanes]
+        keep_rejected(request, work, rows)
         if request.objects is not None and request.job_identity is not None:
-            store_states(ledger_run, request.number, request.objects, results)
+            store_states(ledger_run, request.number, request.objects, lanes)
     planned, session = time.monotonic(), engine.seconds - session_before
     seconds = {"session": round(session, 3), "plan": round(planned - started - session, 3)}
-    return Plan(build_manifest(request, work, results, inputs), seconds, engine.use)
+    manifest = build_manifest(request, work, lanes, inputs)
+    return Plan(replace(ledger_run, rows=rows), manifest, seconds, engine.use)
+
+
+def _space(request: RunRequest, lanes: int, engine: Engine) -> LaneSpace:
+    """The folders for the rows of lanes; all lanes together keep no more in memory than a small run has."""
+    return LaneSpace(
+        request.ledger_run.staging,
+        request.directory / DOCUMENT_STAGING,
+        to_sink=not request.ledger_run.owns(request.directory),
+        rows=RECORDS_OF_SMALL_RUN // lanes,
+        bytes=BYTES_OF_SMALL_RUN // lanes,
+        syncs=engine.repeats_tasks,
+    )
 
 
 def plan_lanes(
     engine: Engine,
     work: Work,
-    staging: Path,
-    documents: Path,
+    space: LaneSpace,
     name: str,
     progress: Progress | None = None,
-) -> list[LaneResult]:
+) -> list[PlannedLane]:
     """Decodes all splits, relates rows that depend on each other, brings the records of each object into its
     lane, and plans all lanes.
 
-    Tasks stage files in the directories, which all of them must see; nothing is committed."""
+    Tasks stage large lanes in the folders of ``space``, which all of them must see; nothing is committed."""
     rows = engine.read(range(len(work.splits())), partial(read_split, work), name)
-    lanes = relate_groups(rows, work, staging).exchange(LANES, work.lanes, staging)
-    return lanes.gather(partial(plan_lane, work, staging, documents), progress)
+    lanes = relate_groups(rows, work, space.staging).exchange(LANES, work.lanes, space.staging)
+    return lanes.gather(partial(plan_lane, work, space), progress)
 
 
 def _remove_values(ledger_run: LedgerRun) -> None:
@@ -111,12 +129,12 @@ def _remove_values(ledger_run: LedgerRun) -> None:
     shutil.rmtree(ledger_run.folder / STATE, ignore_errors=True)
 
 
-def commit_and_send(request: RunRequest, planned: Plan, dispatcher: Dispatcher) -> SentRun:
+def commit_and_send(planned: Plan, dispatcher: Dispatcher) -> SentRun:
     """Commits the ledger of a run, from when on it is sent by this start or a later one; then sends it."""
     started = time.monotonic()
-    request.ledger_run.commit(planned.manifest)
+    ledger_run = planned.ledger_run.commit(planned.manifest)
     seconds = {**planned.seconds, "commit": round(time.monotonic() - started, 3)}
-    return send(request.ledger_run, planned.manifest, dispatcher, seconds, planned.engine)
+    return send(ledger_run, planned.manifest, dispatcher, seconds, planned.engine)
 
 
 def send(

@@ -39,9 +39,6 @@ class LiveFormat:
     """Creates the source from options and table."""
     backlog: Callable[[Any, DatabaseOptions, str], TableBacklog]
     """Creates the counter of the rows that wait to be read."""
-    estimate_rows: Callable[[Any, DatabaseOptions, str], int | None] | None = None
-    """Estimates the rows to read: 0 if there are surely none, ``None`` if only ``backlog`` can tell.
-    It loads less than ``backlog``.  ``None``: only ``backlog`` can ever tell."""
     has_status: bool = False
     """Rows have a status, which shows whether they were published.  For a table without one, the
     state of the source records how far the table was read."""

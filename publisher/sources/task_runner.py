@@ -25,7 +25,7 @@ class ShuffleWork(Protocol):
 
     @property
     def partitions(self) -> int:
-        """Number of partitions; each has at least one piece."""
+        """Number of partitions; one may have no pieces."""
 
     @property
     def schema(self) -> pa.Schema:

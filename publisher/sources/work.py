@@ -90,11 +90,6 @@ class Work:
     planned."""
     states: StatesBefore | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
-    in_place: bool = False
-    """True if tasks may write the files of lanes to their places: each task runs once, and nobody else sees
-    the files there."""
-    syncs: bool = False
-    """True if tasks must make their files durable, because they may run on other machines than the commit."""
     partitions: int = 1
     """Number of partitions in which rows that depend on each other meet."""
 

@@ -16,11 +16,11 @@ from publisher.model.keys import IdentifierCase
 from publisher.sources.columns.private_tables import write_table
 from publisher.sources.contract import PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
-from publisher.sources.triggerless.carry_over import FOUND, TriggerlessState, write_state
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.sources.triggerless.state import FOUND, TriggerlessState, write_state
 from publisher.sources.triggerless.table_shape import TableShape
 from publisher.verify.compare import FINDINGS, ResultKind
 from publisher.verify.compare_table import ComparedTable
@@ -54,7 +54,7 @@ class RepairSource(Triggerless):
         # a repair leaves no state: the next repair begins with a verification
         write_state(context.staged, TriggerlessState(context.staged, self.options.state))
         splits = [split for table in self.differences for split in self._copy(table, context)]
-        return PreparedSource(replace(self, staged=context.staged), tuple(splits))
+        return PreparedSource(self, tuple(splits))
 
     def tables(self) -> tuple[Table, ...]:
         """As ``Source.tables``."""

@@ -18,15 +18,15 @@ from publisher.planning.filters import Filter, FilterOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import FormatOptions
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.class_files import file_inputs, group_classes
-from publisher.sources.triggerless.compare import ComparisonRules
-from publisher.sources.triggerless.comparison import Comparison, TableWork
+from publisher.sources.triggerless.comparison import (
+    Comparison,
+    TableInput,
+    TableWork,
+)
 from publisher.sources.triggerless.live_tables import live_inputs
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
 from publisher.verify.associations import AssociationTable
 from publisher.verify.compare_table import ComparedTable
-from publisher.xds.values import text_of
 
 BinaryText = Literal["hex", "base64"] | None
 
@@ -89,10 +89,8 @@ def plan_tables(
         FatalError: A table cannot be read.
         UnreachableError: A database does not answer.
     """
-    planned = _compared_tables(sources, target, wanted, stack)
-    planned += _other_tables(
-        sources, planned, [*published, *_names_of(declared)], target, wanted, stack
-    )
+    planned = _compared_tables(sources, wanted, stack)
+    planned += _other_tables(sources, planned, [*published, *_names_of(declared)], wanted, stack)
     if not planned:
         raise _no_table(sources)
     comparison = Comparison(
@@ -101,7 +99,6 @@ def plan_tables(
         keep=False,
         binary_text=_binary_text(sources),
         database=_database_of(planned),
-        text_of=text_of,
     )
     tables = tuple(_compare_table(source, table) for source, table in planned)
     size = sum(table.bytes for _, table in planned)
@@ -139,15 +136,13 @@ def _names_of(declared: Iterable[Table]) -> Iterator[AssociationTable]:
     return (AssociationTable(table.schema, table.name) for table in declared)
 
 
-def _compared_tables(
-    sources: Iterable[TableSource], target: Path, wanted: int, stack: ExitStack
-) -> Planned:
+def _compared_tables(sources: Iterable[TableSource], wanted: int, stack: ExitStack) -> Planned:
     """Prepares the tables of sources that compare tables."""
     return [
         (source, table)
         for source in sources
         if source.comparison is not None
-        for table in _inputs_of(source, target, wanted, stack)
+        for table in _inputs_of(source, wanted, stack)
     ]
 
 
@@ -155,7 +150,6 @@ def _other_tables(
     sources: Iterable[TableSource],
     planned: Planned,
     candidates: Iterable[AssociationTable],
-    target: Path,
     wanted: int,
     stack: ExitStack,
 ) -> Planned:
@@ -170,22 +164,19 @@ def _other_tables(
     source = others[0]
     options = TriggerlessOptions(tables=names, identifier_case=source.case)
     source = replace(source, options=options, paths=())
-    return [(source, table) for table in _inputs_of(source, target, wanted, stack)]
+    return [(source, table) for table in _inputs_of(source, wanted, stack)]
 
 
-def _inputs_of(
-    source: TableSource, target: Path, wanted: int, stack: ExitStack
-) -> list[TableInput]:
+def _inputs_of(source: TableSource, wanted: int, stack: ExitStack) -> list[TableInput]:
     assert source.comparison is not None  # the caller has chosen such sources
-    context = ComparisonContext(source.catalogue, target, wanted, source=source.name)
-    options = replace(source.comparison, before=())
+    options, catalogue = replace(source.comparison, before=()), source.catalogue
     if source.paths:
         by_table = input_files.files_by_table(source.paths, options)
-        classes = group_classes(by_table, {}, source.catalogue, options)
-        return file_inputs(classes, options, source.reading, context)
+        inputs = input_files.file_inputs(by_table, {}, catalogue, options, source.reading, wanted)
+        return list(inputs)
     if source.database is None:
         return []
-    return live_inputs(source.database, options, source.reading, context, stack, text_of)
+    return live_inputs(source.database, options, source.reading, catalogue, wanted, stack)
 
 
 def _binary_text(sources: Iterable[TableSource]) -> BinaryText:
@@ -248,7 +239,7 @@ def _quote(name: str) -> str:
 
 def _work(table: TableInput) -> TableWork:
     tables = tuple(replace(part, before=()) for part in table.tables)
-    return TableWork(tables, None, 1, ComparisonRules(), 1)
+    return TableWork(replace(table, tables=tables))
 
 
 def _compare_table(source: TableSource, table: TableInput) -> ComparedTable:

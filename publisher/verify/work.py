@@ -21,10 +21,10 @@ from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.sources.columns.private_tables import write_table
 from publisher.sources.columns.row_images import Places
 from publisher.sources.triggerless.comparison import Comparison
+from publisher.sources.triggerless.decode import may_concern_objects, read_split_rows
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.objects import join_objects
-from publisher.sources.triggerless.tasks import may_concern_objects, read_split_rows
 from publisher.sources.work import Work, read_records
 from publisher.verify.associations import AssociationTable, suffixes_of, table_of_suffix
 from publisher.verify.bucket_documents import BucketDocuments

@@ -51,14 +51,12 @@ class Planned:
         """The documents of each lane."""
         return [
             LaneDocuments(
-                lane=lane,
-                root=self.ledger_run.root,
-                documents=self.ledger_run.documents(self.manifest),
+                rows=rows,
                 sources=tuple(source.name for source in self.manifest.sources),
                 template=TopicTemplate("one"),
                 id_prefixes=tuple(s.origin.length(s.name) for s in self.manifest.sources),
             )
-            for lane in range(self.manifest.lanes)
+            for rows in self.ledger_run.lanes(self.manifest)
         ]
 
 

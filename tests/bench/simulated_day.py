@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.ledger import storage
-from publisher.ledger.hours import RUN_SCHEMA, RUNS_FILE, Hour, files_of
+from publisher.ledger.hours import RUN_SCHEMA, RUNS, Hour, hour_tables
 from publisher.ledger.job import SECONDS_A_DAY, Ledger
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.tables import RECORDS, TABLES, number_rows
@@ -47,14 +47,14 @@ class TemplateRun:
         """Reads the last run of a job."""
         run = ledger.newest_run()
         assert run is not None
-        tables = {f"{table.name}.parquet": _rows_of(run, table.name) for table in TABLES}
-        tables[RUNS_FILE] = pa.Table.from_pylist([_row_of(run)], RUN_SCHEMA)
+        tables = {table.name: _rows_of(run, table.name) for table in TABLES}
+        tables[RUNS] = pa.Table.from_pylist([_row_of(run)], RUN_SCHEMA)
         return cls(tables, run.root.name, ledger.job, ledger.identity() or "", key, first_id)
 
     @property
     def records(self) -> int:
         """The number of its records."""
-        return int(self.tables[f"{RECORDS.name}.parquet"].num_rows)
+        return int(self.tables[RECORDS.name].num_rows)
 
 
 def _rows_of(run: LedgerRun, name: str) -> pa.Table:
@@ -113,8 +113,8 @@ class _HourOfDay:
     def write(self) -> None:
         hour = Hour(self.ledger.root, self.runs[0], self.runs[-1])
         hour.folder.mkdir(parents=True, mode=0o700)
-        for name, schema in files_of().items():
-            self._write_table(hour.folder / name, schema)
+        for table in hour_tables():
+            self._write_table(hour.file(table.name), table.schema)
         least, greatest = (number * self.template.records for number in (hour.first, hour.last + 1))
         with storage.transaction(self.ledger.root) as connection:
             connection.execute(
@@ -127,10 +127,10 @@ class _HourOfDay:
 
     def _write_table(self, path: Path, schema: pa.Schema) -> None:
         with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as file:
-            original = self.template.tables[path.name]
+            original = self.template.tables[path.stem]
             for start in range(self.runs.start, self.runs.stop if original.num_rows else 0, 9_000):
                 part = range(start, min(start + 9_000, self.runs.stop))
-                rows = self._copies(path.name, original, part)
+                rows = self._copies(path.stem, original, part)
                 size = (1 << 24) * rows.num_rows // rows.nbytes
                 file.write_table(rows, min(_ROWS_OF_GROUP, size))
 
@@ -141,7 +141,7 @@ class _HourOfDay:
         numbers = np.repeat(np.arange(runs.start, runs.stop), count)
         columns: dict[str, object] = {"run": numbers}
         replaced = list(map(self._replacements_of, runs))
-        if name == RUNS_FILE:
+        if name == RUNS:
             columns["ended"] = [self._ended(run) for run in runs]
         elif "high" in original.column_names:
             first = numbers * self.template.records - self.template.first_id

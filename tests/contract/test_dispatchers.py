@@ -16,8 +16,8 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError, UsageError
+from publisher.ledger import runs
 from publisher.ledger.conservation import report_of
-from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from tests.services.topics import Topics
@@ -96,8 +96,8 @@ class TestDispatchers:
     """The contract."""
 
     def sent(self, sink: Sink, tmp_path: Path) -> tuple[Path, Dispatcher, LedgerRun, Manifest]:
-        ledger_run, manifest = plan_small_log(tmp_path / "planned")
-        ledger_run.commit(manifest)
+        planned, manifest = plan_small_log(tmp_path / "planned")
+        ledger_run = planned.commit(manifest)
         place = tmp_path / "sink"
         dispatcher = sink.dispatcher(place)
         dispatcher.prepare(RUN)
@@ -115,13 +115,7 @@ class TestDispatchers:
         self, sink: Sink, tmp_path: Path
     ) -> None:
         place, _, ledger_run, manifest = self.sent(sink, tmp_path)
-        documents = ledger_run.documents(manifest)
-        in_ledger = [
-            line
-            for lane in range(LANES)
-            for line in (documents / LaneNames(lane).part).read_bytes().decode().split("\n")
-            if line
-        ]
+        in_ledger = [text for lane in ledger_run.lanes(manifest) for text in lane.texts()]
         assert len(in_ledger) == sum(result.documents for result in manifest.results) == 7
         assert sink.lines(place) == in_ledger
 
@@ -189,13 +183,16 @@ class TestDispatchers:
         dispatcher.discard()
         assert sink.untouched(tmp_path / "new")
 
-    def test_a_ledger_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
-        ledger_run, manifest = plan_small_log(tmp_path / "planned")
-        ledger_run.commit(manifest)
-        (ledger_run.documents(manifest) / LaneNames(1).part).unlink()
+    def test_a_ledger_with_a_missing_part_is_refused(
+        self, sink: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(runs, "RECORDS_OF_SMALL_RUN", 3)
+        planned, manifest = plan_small_log(tmp_path / "planned", rows=3)
+        ledger_run = planned.commit(manifest)
+        ledger_run.lanes(manifest)[1].part.unlink()
         dispatcher = sink.dispatcher(tmp_path / "sink")
         dispatcher.prepare(RUN)
-        with pytest.raises(FatalError, match="missing"):
+        with pytest.raises(FatalError, match=r"part-00001\.xds"):
             self.send(dispatcher, ledger_run, manifest)
         assert not dispatcher.has_run(manifest)
 

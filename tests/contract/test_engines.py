@@ -21,6 +21,8 @@ from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_writer import LaneSpace, PlannedLane
+from publisher.ledger.tables import LOOKUPS, RECORDS
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.change import TALLY, Position
 from publisher.model.keys import IdentifierCase
@@ -48,6 +50,7 @@ ENGINES = (
     pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
 )
 LANES = 3
+ROWS_IN_MEMORY = 40
 BY_TIME = ("log.csv", "lines.csv")
 """Samples that are ordered by event time, too."""
 USR = Table("indirect", "usr", ("idu",), {"idu": ColumnKind.INT})
@@ -238,50 +241,40 @@ def prepare(
     )
 
 
-def plan(engine: Engine, work: Work, folder: Path) -> list[LaneResult]:
-    return plan_lanes(engine, work, folder / "staging", folder / "documents", "test")
+def plan(engine: Engine, work: Work, folder: Path) -> list[PlannedLane]:
+    space = LaneSpace(folder / "staging", folder / "documents", rows=ROWS_IN_MEMORY, bytes=1 << 20)
+    return plan_lanes(engine, work, space, "test")
 
 
-def files_of(results: list[LaneResult], folder: Path) -> dict[str, bytes]:
-    """All files of all lanes."""
-    return {
-        f"{kind}/{result.lane}/{path.name}": path.read_bytes()
-        for result in results
-        for kind in ("staging", "documents")
-        for path in (folder / kind / result.staged).iterdir()
-    }
+Planned = tuple[list[LaneResult], list[list[object]]]
+"""Results and rows of all lanes."""
 
 
-def without_names(results: list[LaneResult]) -> list[LaneResult]:
-    return [
-        replace(result, staged="", seconds=0.0, tallies=tuple(sorted(result.tallies)))
-        for result in results
-    ]
-
-
-def plan_samples(engine: Engine, folder: Path) -> tuple[list[LaneResult], dict[str, bytes]]:
-    """Plans all samples; returns the results and all files."""
+def plan_samples(engine: Engine, folder: Path) -> Planned:
+    """Plans all samples."""
     work = every_sample(engine, folder)
-    results = plan(engine, work, folder)
+    lanes = plan(engine, work, folder)
+    sizes = [lane.rows.read(RECORDS).num_rows for lane in lanes]  # some lanes have files
+    assert min(sizes) <= ROWS_IN_MEMORY < max(sizes), sizes
+    results = [replace(r, seconds=0.0, tallies=tuple(sorted(r.tallies))) for r, *_ in lanes]
     assert [result.lane for result in results] == list(range(LANES))
     numbers = [source for source, _ in work.splits()]
     splits = [
         [n for n, of in enumerate(numbers) if of == source] for source in range(len(work.sources))
     ]
     assert check_conservation(results, splits) > sum(result.documents for result in results) > 0
-    return without_names(results), files_of(results, folder)
+    tables = [[*lane.rows.texts(), *map(lane.rows.read, (RECORDS, LOOKUPS))] for lane in lanes]
+    return results, tables
 
 
 @pytest.fixture(scope="module")
-def expected(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[list[LaneResult], dict[str, bytes]]:
-    """Results and files of the local engine."""
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Planned:
+    """Results and rows of the local engine."""
     return plan_samples(LocalEngine(), tmp_path_factory.mktemp("expected") / "samples")
 
 
 def test_every_format_gives_the_same_bytes(
-    engine: Engine, expected: tuple[list[LaneResult], dict[str, bytes]], tmp_path: Path
+    engine: Engine, expected: Planned, tmp_path: Path
 ) -> None:
     assert plan_samples(engine, tmp_path / "samples") == expected
 
@@ -300,7 +293,7 @@ def number_as_facts(number: int, _: Catalogue) -> pa.RecordBatch:
 
 def test_nothing_to_read_gives_empty_lanes(engine: Engine, tmp_path: Path) -> None:
     work = replace(work_of([write(tmp_path / "log.csv", [])], lanes=LANES), sources=())
-    results = plan(engine, work, tmp_path)
+    results = [lane.result for lane in plan(engine, work, tmp_path)]
     assert [(result.lane, result.documents) for result in results] == [(0, 0), (1, 0), (2, 0)]
 
 

@@ -53,9 +53,8 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
 
 def plan_story(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:
     """Plans a story in one lane; returns its report and its operations."""
-    (result,) = plan_all(work, read_all(work), folder)
-    (part,) = (folder / "documents").rglob("*.xds")
-    return result, operations_in(part)
+    (lane,) = plan_all(work, read_all(work), folder)
+    return lane.result, operations(lane.rows.texts())
 
 
 def count_outcomes(result: LaneResult) -> dict[tuple[Outcome, str | None], int]:

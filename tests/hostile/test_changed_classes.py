@@ -13,7 +13,7 @@ import pytest
 from publisher.database.options import DatabaseOptions
 from publisher.model.keys import IdentifierCase
 from tests.support.event_log_files import event, write
-from tests.support.task_runs import lines, plan_all, read_all, staged_reader, work_of
+from tests.support.task_runs import lines, plan_all, planned_reader, read_all, work_of
 
 SCHEMA = """
 CREATE TABLE grp (idg INTEGER PRIMARY KEY, name TEXT);
@@ -82,9 +82,9 @@ def test_each_event_has_one_outcome_whatever_happens_to_its_table(
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(statements)
     results = plan_all(work, pieces, tmp_path)
-    decided = list(staged_reader(results, tmp_path).records())
+    decided = list(planned_reader(results, tmp_path).records())
     outcomes = Counter(record.outcome.label for record in decided)
     assert outcomes == expected
     assert len(decided) == len(events())
-    group = [text for text in lines(results, tmp_path) if 'class-name="grp"' in text]
+    group = [text for text in lines(results) if 'class-name="grp"' in text]
     assert len(group) == 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
@@ -74,6 +75,32 @@ def drop(place: Place, relations: Iterable[tuple[str, str]]) -> None:
     if place.kind == "mariadb":  # tables may refer to each other
         drops = ["SET foreign_key_checks = 0", *drops, "SET foreign_key_checks = 1"]
     place.execute(*drops)
+
+
+@contextmanager
+def statements(
+    database: Database, then: Callable[[int], None] | None = None
+) -> Iterator[list[str]]:
+    """Collects statements; calls ``then`` with their number after each."""
+    from publisher.database import join_query
+    from publisher.database.copy import copy_statement
+
+    executed: list[str] = []
+
+    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        executed.append(statement)
+        if then is not None:
+            then(len(executed))
+
+    def copy(connection: sa.Connection, statement: str, *others: Any) -> Iterator[Any]:
+        yield from copy_statement(connection, statement, *others)
+        note(connection, None, statement)
+
+    sa.event.listen(database.engine, "after_cursor_execute", note)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(join_query, "copy_statement", copy)  # SQLAlchemy sees no COPY
+        yield executed
+    sa.event.remove(database.engine, "after_cursor_execute", note)
 
 
 @lru_cache

@@ -34,7 +34,7 @@ class KilledDocuments(LaneDocuments):
     """Documents whose task ends without a word, once, when it asks for those behind ``ON_THEIR_WAY``."""
 
     def batches(self, start: int, size: int, refused: Collection[int] = ()) -> Iterator[Batch]:
-        ended = self.root / f"ended-{self.lane}"
+        ended = self.rows.folder / f"ended-{self.lane}"
         for batch in super().batches(start, size, refused):
             if batch.end > ON_THEIR_WAY and not ended.exists():
                 ended.touch()
@@ -68,10 +68,7 @@ def send_and_kill(engine: SparkEngine, sendings: Sequence[LaneSendTask]) -> list
 def kill_first_attempt(tasks: LaneDocuments | DeadLetters) -> KilledDocuments:
     """Kills the first attempt that sends these documents."""
     assert isinstance(tasks, LaneDocuments)
-    return KilledDocuments(
-        *(tasks.lane, tasks.root, tasks.documents, tasks.sources, tasks.template),
-        id_prefixes=tasks.id_prefixes,
-    )
+    return KilledDocuments(tasks.rows, tasks.sources, tasks.template, id_prefixes=tasks.id_prefixes)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher.acknowledge import write_status
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.status_letters import RefusedDocuments
 from publisher.acknowledge.write_status import AcknowledgeReport, WritingHooks, acknowledge
@@ -71,10 +70,8 @@ def acknowledge_run(
     )
 
 
-@pytest.fixture(params=["one-transaction", "small-transactions", "two-connections"])
+@pytest.fixture(params=["one-transaction", "small-transactions"])
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "two-connections":
-        monkeypatch.setattr(write_status, "ROWS_TO_SHARE", 1)
     if request.param != "one-transaction":
         for name in ("ARRAYS", "LISTS", "UNINDEXED_ARRAYS", "UNINDEXED_LISTS"):
             monkeypatch.setattr(statuses, name, statuses.Sizes(rows=4, listed=1, series=2))

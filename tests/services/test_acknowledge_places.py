@@ -215,10 +215,12 @@ def test_rows_of_an_emptied_log_are_published_and_not_acknowledged_before(
     assert job.values() == ["a1", "a2", "a3", "c1", "c2", "c3", "c4"]
 
 
-def test_a_source_of_another_name_is_acknowledged_all_the_same(
+def test_a_source_of_another_name_is_refused_until_the_run_is_acknowledged(
     place: Place, tmp_path: Path
 ) -> None:
-    job = replace(sent_run(tmp_path, place), name="people")
+    job = sent_run(tmp_path, place)
+    with pytest.raises(FatalError, match="no source of the job file has this name"):
+        replace(job, name="people").publish()
     job.publish()
     assert statuses(place) == "SSS"
     assert job.values() == ["a1", "a2", "a3"]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import pytest
-import sqlalchemy as sa
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
@@ -24,7 +22,7 @@ from publisher.model.change import Object
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import CurrentRow
-from tests.services.databases import Place
+from tests.services.databases import Place, statements
 from tests.support.planning import answers_of
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
@@ -67,23 +65,6 @@ def read(
             None if answer is None else dict(zip(answer.columns, answer.values, strict=True))
         )
     return rows
-
-
-@contextmanager
-def statements(
-    database: Database, then: Callable[[int], None] | None = None
-) -> Iterator[list[str]]:
-    """Collects statements; calls ``then`` with their number after each."""
-    executed: list[str] = []
-
-    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
-        executed.append(statement)
-        if then is not None:
-            then(len(executed))
-
-    sa.event.listen(database.engine, "after_cursor_execute", note)
-    yield executed
-    sa.event.remove(database.engine, "after_cursor_execute", note)
 
 
 def test_keys_make_classes_with_children_and_references(place: Place) -> None:

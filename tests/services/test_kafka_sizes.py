@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +17,6 @@ from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments,
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.runs import LedgerRun
 from publisher.runs import run as spine
 from tests.services.dispatching import (
@@ -80,7 +78,7 @@ def test_the_size_is_counted_to_the_byte(
 
     near = limit - 1_500  # lengths take as many bytes as those that follow
     probed, _ = commit_run(tmp_path / "near", [value(near)])
-    ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
+    ((_, rows),) = lane_of(probed, 0, topic).index(SIZE_COLUMNS)
     exact = near + limit - int(sizes(rows, ("log",), (ORIGIN.length("log"),))[0])
     lanes = [value(exact + more) for more in (-1, 0, 1)]
     ledger_run, manifest = commit_run(tmp_path / "ledger", lanes)
@@ -105,9 +103,7 @@ def test_the_size_is_counted_to_the_byte(
 
 def lane_of(ledger_run: LedgerRun, number: int, topic: str) -> LaneDocuments:
     return LaneDocuments(
-        number,
-        ledger_run.root,
-        ledger_run.root,
+        (ledger_run.rows or ())[number],
         ("log",),
         TopicTemplate(topic),
         id_prefixes=(ORIGIN.length("log"),),
@@ -169,18 +165,6 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(kafka: Topics, tmp_pat
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in planned}
     assert len(found) == 2_000
-
-
-def test_the_index_of_a_lane_with_few_documents_is_read_once(tmp_path: Path) -> None:
-    ledger_run, _ = commit_run(tmp_path, [documents(3)])
-    lane = lane_of(ledger_run, 0, "topic")
-    ((_, before),) = lane.rows(SIZE_COLUMNS)
-    copy = pickle.loads(pickle.dumps(lane))
-    (ledger_run.root / LaneNames(0).index).unlink()
-    ((first, after),) = lane.rows(SIZE_COLUMNS, 1)
-    assert (first, after) == (1, before.slice(1))
-    with pytest.raises(FatalError, match="cannot be read"):
-        list(copy.rows(SIZE_COLUMNS))
 
 
 def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(

@@ -188,7 +188,7 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
             "UPDATE usr SET idu = 1 WHERE idu = 2",
             "UPDATE usr SET idu = 2 WHERE idu = 9",
         )
-        documents = lines(plan_all(work, read_all(work), tmp_path), tmp_path)
+        documents = lines(plan_all(work, read_all(work), tmp_path))
     names = [(f"idu={n}," in text, name in text) for text in documents for n, name in PEOPLE]
     assert sorted(names) == [(False, False)] * 2 + [(True, True)] * 2
 

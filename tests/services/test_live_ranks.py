@@ -63,7 +63,7 @@ def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) 
             "hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE, origin=ORIGIN
         )
         work = Work((live,), rules, lanes=2, clock=0, shared=folder / "ids")
-        documents = lines(plan_all(work, read_all(work), folder), folder)
+        documents = lines(plan_all(work, read_all(work), folder))
     return sorted(document for document in documents if "idu=1," in document)
 
 

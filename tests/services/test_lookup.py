@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
-import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import join_query
 from publisher.database import lookup as lookup_module
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
-from publisher.database.copy import copy_statement
 from publisher.database.join_query import JoinQuery
 from publisher.database.lookup import DatabaseLookup
 from publisher.model.catalogue import ColumnKind
@@ -24,7 +20,7 @@ from publisher.model.keys import IdentifierCase, quote
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.xds.values import text_of
-from tests.services.databases import BINARY, Place
+from tests.services.databases import BINARY, Place, statements
 from tests.support.planning import answers_of
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
@@ -203,22 +199,11 @@ def test_one_statement_for_each_table_and_lot(
     lookup = DatabaseLookup(database)
     first = [Object(None, "usr", "idu=1"), Object(None, "view_usr", "pk_idu=1")]
     answers_of(lookup, first)  # reads what the tables are like
-    asked: list[str] = []
-    sa.event.listen(
-        database.engine,
-        "before_cursor_execute",
-        lambda _c, _cursor, statement, *_: asked.append(statement),
-    )
-
-    def copy(connection: sa.Connection, statement: str, *others: Any) -> Iterator[pa.RecordBatch]:
-        asked.append(statement)
-        return copy_statement(connection, statement, *others)
-
-    monkeypatch.setattr(join_query, "copy_statement", copy)
-    answers_of(lookup, first)
-    assert len(asked) == 2
-    del asked[:]
-    answers_of(lookup, [Object(None, "usr", f"idu={n}") for n in range(10, 35)])
+    with statements(database) as asked:
+        answers_of(lookup, first)
+        assert len(asked) == 2
+        del asked[:]
+        answers_of(lookup, [Object(None, "usr", f"idu={n}") for n in range(10, 35)])
     assert len(asked) == 3
 
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.dispatch.files import FileDispatcher
-from publisher.ledger import runs
 from publisher.ledger.job import Ledger
 from publisher.ledger.runs import LedgerRun
 from publisher.reports.explain import explain
@@ -196,7 +195,7 @@ def kill(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("owner", "step", "instead"),
     [
-        (runs, "_move", kill),
+        (FileDispatcher, "_publish", kill),
         (FileDispatcher, "dispatch", kill),
         (Ledger, "finish", kill),
     ],

@@ -9,21 +9,21 @@ from STAGED.  All else is the program's own.  Prints how many steps there were.
 
 from __future__ import annotations
 
-import json
 import os
+import pickle
 import shutil
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 from publisher.config.job_file import load
+from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING
-from publisher.model.plain import restore
 from publisher.runs import replay
 from publisher.runs import run as spine
 from publisher.runs.prepare import RunRequest
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str]) -> None:
         child = os.fork()
         if not child:
             death = Death(step, directory)
-            planned = restore(Manifest, json.loads(manifest.read_text("utf-8")))
-            plan = partial(death.plan, planned=planned, staged=staged)
+            planned, rows = pickle.loads(manifest.read_bytes())
+            plan = partial(death.plan, planned=planned, rows=rows, staged=staged)
             setattr(replay, "plan", plan)  # noqa: B010
             sys.addaudithook(death.hook)
             replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
@@ -68,14 +68,30 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, request: RunRequest, *_: object, planned: Manifest, staged: Path) -> spine.Plan:
+    def plan(
+        self,
+        request: RunRequest,
+        *_: object,
+        planned: Manifest,
+        rows: Sequence[LaneRows],
+        staged: Path,
+    ) -> spine.Plan:
         """Replaces planning: copies the staged files."""
         request.ledger_run.begin(self.directory)
         self.waiting = True
         for folder in ("_ledger/staging", DOCUMENT_STAGING):
-            shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
+            if (staged / folder).exists():
+                shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        return spine.Plan(planned, {}, None)
+        moved = [
+            replace(
+                lane,
+                folder=request.ledger_run.staging / lane.folder.name,
+                documents=self.directory / DOCUMENT_STAGING / lane.documents.name,
+            )
+            for lane in rows
+        ]
+        return spine.Plan(replace(request.ledger_run, rows=moved), planned, {}, None)
 
 
 if __name__ == "__main__":

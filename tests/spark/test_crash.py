@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import sqlite3
@@ -22,7 +23,7 @@ from publisher.config.job_file import load
 from publisher.engine.contract import EngineName
 from publisher.ledger.lock import lock_directory
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.runs import LedgerRun
+from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER, query
 from publisher.runs.replay import replay
 from tests.services.servers import skip_unproved
@@ -95,11 +96,12 @@ def make_undisturbed(base: Path, events: int, engine: EngineName) -> Undisturbed
     )
     commit = LedgerRun.commit
 
-    def keep_staged(ledger_run: LedgerRun, manifest: Manifest) -> None:
+    def keep_staged(ledger_run: LedgerRun, manifest: Manifest) -> LedgerRun:
         shutil.copytree(run.target, run.staged)
-        run.manifest.write_text(manifest.to_json())
-        commit(ledger_run, manifest)
+        run.manifest.write_bytes(pickle.dumps((manifest, ledger_run.rows)))
+        committed = commit(ledger_run, manifest)
         shutil.copytree(run.target, run.planned)
+        return committed
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerRun, "commit", keep_staged)
@@ -173,8 +175,8 @@ class Program:
         self.process.stderr.close()
 
     def is_planning(self) -> bool:
-        """True once a task has begun to write the files of its lane."""
-        return any((self.target / "_ledger/staging").glob("*/*.records.parquet"))
+        """True once a task has begun to write the documents of its lane."""
+        return any((self.target / DOCUMENT_STAGING).glob("*/part-*"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + 180

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.ledger.read import find_run
 from publisher.reports.explain import explain
 from tests.support.event_ids import ORIGIN
-from tests.support.mixed_sources import LANES, PEOPLE, write_inputs
+from tests.support.mixed_sources import PEOPLE, write_inputs
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -120,17 +119,14 @@ def test_every_record_and_header_names_its_source(run: Mixed) -> None:
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     """Returns the records for Kafka: headers, key and value of each document."""
     found = []
-    with ExitStack() as stack:
-        files = stack.enter_context(find_run(run.ledger_run).unpacked()).place
-        for lane in range(LANES):
-            names = tuple(source["name"] for source in run.report["sources"])
-            prefixes = tuple(ORIGIN.length(name) for name in names)
-            reader = LaneDocuments(
-                lane, files, run.target, names, TopicTemplate("x"), id_prefixes=prefixes
-            )
-            for batch in reader.batches(0, 1000):
-                for key, value, headers in batch.records:
-                    assert key is not None
-                    texts = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
-                    found.append((texts, key.decode(), value.decode()))
+    stored = find_run(run.ledger_run)
+    for lane in stored.with_rows().lanes(stored.manifest):
+        names = tuple(source["name"] for source in run.report["sources"])
+        prefixes = tuple(ORIGIN.length(name) for name in names)
+        reader = LaneDocuments(lane, names, TopicTemplate("x"), id_prefixes=prefixes)
+        for batch in reader.batches(0, 1000):
+            for key, value, headers in batch.records:
+                assert key is not None
+                texts = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
+                found.append((texts, key.decode(), value.decode()))
     return found

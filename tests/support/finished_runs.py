@@ -10,20 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.ledger import storage
 from publisher.ledger.hours import Closing, Hour, hours_of
 from publisher.ledger.job import DOCUMENTS, Ledger
 from publisher.ledger.manifest import Manifest, RunEnd, SourceEntry
 from publisher.ledger.read import find_run
-from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import TABLES
 from publisher.sources.event_log.options import EventLogOptions
 from tests.support.event_ids import ORIGIN
 from tests.support.ledgers import write_identity
 from tests.support.planned_ledgers import HEAD
-from tests.support.task_runs import plan_all, read_all, work_of
+from tests.support.task_runs import plan_all, read_all, results_of, work_of
 
 DAY = 86_400
 LANES = 2
@@ -46,10 +45,7 @@ def plan_run(ledger: Ledger, ids: Sequence[int]) -> tuple[LedgerRun, Manifest]:
         log = Path(folder) / "log.csv"
         log.write_text(HEAD + "".join(_line(number) for number in ids), newline="\n")
         work = work_of([log], lanes=LANES, database=f"sqlite:///{ledger.root.parent}/hr.db")
-        results = plan_all(work, read_all(work), ledger_run.root)
-    (ledger_run.root / DOCUMENTS).rename(ledger_run.root / DOCUMENT_STAGING)
-    (ledger_run.root / DOCUMENTS).mkdir()
-    (ledger_run.root / DOCUMENT_STAGING).rename(ledger_run.root / DOCUMENTS / DOCUMENT_STAGING)
+        lanes = plan_all(work, read_all(work), ledger_run.root)
     source = SourceEntry(
         "log", "event-log", ({},), asdict(EventLogOptions()), {}, 0, table="log", origin=ORIGIN
     )
@@ -60,12 +56,12 @@ def plan_run(ledger: Ledger, ids: Sequence[int]) -> tuple[LedgerRun, Manifest]:
         clock="2026-01-01T00:00:00+00:00",
         settings={},
         sources=(source,),
-        results=tuple(results),
+        results=tuple(results_of(lanes)),
         documents=DOCUMENTS,
         records_read=len(ids),
     )
-    ledger_run.commit(manifest)
-    return ledger_run, manifest
+    rows = [lane.rows for lane in lanes]
+    return replace(ledger_run, rows=rows).commit(manifest), manifest
 
 
 def _line(number: int) -> str:
@@ -141,26 +137,13 @@ def close_hours(ledger: Ledger, *, fewest: int = 1, seconds: float = -1) -> list
 def contents_of(ledger: Ledger, run: str) -> dict[str, object]:
     """Everything in the ledger of a run, wherever it is; rows of tables as plain values."""
     stored = find_run(ledger.root / run)
-    with stored.unpacked() as files:
-        paths = [path for path in files.place.rglob("*") if path.is_file()]
-        return {
-            "manifest": stored.manifest,
-            "texts": dict(stored.texts),
-            "end": stored.end,
-            "ended": stored.ended,
-        } | {
-            str(path.relative_to(files.place)): rows_of(path)
-            if path.suffix == ".parquet"
-            else path.read_bytes()
-            for path in paths
-        }
-
-
-def rows_of(path: Path) -> list[dict[str, object]]:
-    """The rows of a small file, faster than by ``read_table``."""
-    with pq.ParquetFile(path) as file:
-        rows: list[dict[str, object]] = file.read(use_threads=False).to_pylist()
-        return rows
+    lanes = stored.with_rows().lanes(stored.manifest)
+    return {
+        "manifest": stored.manifest,
+        "texts": dict(stored.texts),
+        "end": stored.end,
+        "ended": stored.ended,
+    } | {f"{t.name} of {lane.lane}": lane.read(t).to_pylist() for lane in lanes for t in TABLES}
 
 
 def contents_of_all(ledger: Ledger, runs: Iterable[str]) -> dict[str, dict[str, object]]:

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from publisher.ledger import storage
 from publisher.ledger.conservation import RunReport, report_of
-from publisher.ledger.documents import INDEX_SCHEMA
 from publisher.ledger.job import Ledger
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.ledger.read import find_job
-from publisher.ledger.records import LEDGER_RECORD_SCHEMA
 from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import DOCUMENTS, TABLES
 from tests.support.event_ids import ORIGIN
 
 IDENTITY = "0123456789abcdef"
@@ -60,13 +59,14 @@ def commit_run(
     run: str = "job-000001",
     job: str = "job",
     sources: Sequence[str] = ("log",),
-    group: int = 1_000,
 ) -> tuple[LedgerRun, Manifest]:
     """A committed run, of a job if the folder around it has a ledger (``write_identity``), or of a replay."""
     folder.mkdir(parents=True, exist_ok=True)
-    results = [
-        _lane(folder, number, planned, sources, group) for number, planned in enumerate(lanes)
-    ]
+    results, rows = [], []
+    for number, planned in enumerate(lanes):
+        result, of_lane = _lane(folder, number, planned, sources)
+        results.append(result)
+        rows.append(of_lane)
     entries = [SourceEntry(name, "event-log", (), {}, {}, 0, origin=ORIGIN) for name in sources]
     manifest = Manifest(
         run=run,
@@ -83,9 +83,8 @@ def commit_run(
     of_job = find_job(folder.parent) is not None
     if not of_job:
         storage.create(folder, {})
-    ledger_run = LedgerRun(folder, folder.parent if of_job else None)
-    ledger_run.commit(manifest)
-    return ledger_run, manifest
+    ledger_run = LedgerRun(folder, folder.parent if of_job else None, rows=rows)
+    return ledger_run.commit(manifest), manifest
 
 
 def write_identity(root: Path) -> None:
@@ -101,26 +100,19 @@ def report(ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
 
 
 def _lane(
-    folder: Path,
-    number: int,
-    planned: Sequence[PlannedDocument],
-    sources: Sequence[str],
-    group: int,
-) -> LaneResult:
-    names = LaneNames(number)
-    rows, offset = [], 0
-    with (folder / names.part).open("wb") as part:
-        for document in planned:
-            text = document.text.encode()
-            part.write(text + b"\n")
-            rows.append(_row(document, offset, len(text), sources))
-            offset += len(text) + 1
-    pq.write_table(
-        pa.Table.from_pylist(rows, INDEX_SCHEMA), folder / names.index, row_group_size=group
-    )
-    digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
-    pq.write_table(LEDGER_RECORD_SCHEMA.empty_table(), folder / names.records)
-    return LaneResult(number, "", len(planned), offset, (), (), (), digest, lookups=0)
+    folder: Path, number: int, planned: Sequence[PlannedDocument], sources: Sequence[str]
+) -> tuple[LaneResult, LaneRows]:
+    rows, offset, digest = [], 0, hashlib.sha256()
+    for place, document in enumerate(planned):
+        text = document.text.encode()
+        digest.update(text + b"\n")
+        row = _row(document, offset, len(text), sources)
+        rows.append(row | {"number": place, "text": document.text})
+        offset += len(text) + 1
+    tables = {table.name: table.schema.empty_table() for table in TABLES}
+    tables[DOCUMENTS.name] = pa.Table.from_pylist(rows, DOCUMENTS.schema)
+    result = LaneResult(number, len(planned), offset, (), (), (), digest.hexdigest())
+    return result, LaneRows(number, folder, folder, tables)
 
 
 def _row(

@@ -10,16 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.ledger import storage
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.job import DOCUMENTS
+from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.ledger.read import find_job
-from publisher.ledger.records import LEDGER_RECORD_SCHEMA
-from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.work import Work
 from tests.support.event_ids import ORIGIN
-from tests.support.task_runs import plan_all, read_all, work_of
+from tests.support.task_runs import plan_all, read_all, results_of, work_of
 
 Record = Mapping[str, object]
 
@@ -44,11 +45,12 @@ def record(record_id: int, outcome: Outcome, reason: str | None = None, **more: 
     return usual | more
 
 
-def write_records(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> None:
-    """Record files of all lanes, with few rows in a row group."""
+def write_records(root: Path, lanes: Sequence[Sequence[Record]], *, group: int = 3) -> LedgerRun:
+    """A run with record files of all lanes, with few rows in a row group."""
     for lane, records in enumerate(lanes):
-        table = pa.Table.from_pylist([dict(entry) for entry in records], LEDGER_RECORD_SCHEMA)
-        pq.write_table(table, root / LaneNames(lane).records, row_group_size=group)
+        table = pa.Table.from_pylist([dict(entry) for entry in records], RECORDS.schema)
+        pq.write_table(table, root / RECORDS.file_of(lane), row_group_size=group)
+    return LedgerRun(root, rows=[LaneRows(lane, root, root) for lane in range(len(lanes))])
 
 
 def manifest_of(
@@ -66,17 +68,15 @@ def manifest_of(
 
 def commit_plan(work: Work, root: Path, manifest: Manifest) -> tuple[LedgerRun, Manifest]:
     """Plans all lanes of a run and commits it, to the ledger of a job if the folder around it has one."""
-    results = plan_all(work, read_all(work), root)
-    published = root / "published"
-    published.mkdir()
-    (root / "documents").rename(published / DOCUMENT_STAGING)
+    lanes = plan_all(work, read_all(work), root)
     of_job = find_job(root.parent) is not None
     if not of_job:
         storage.create(root, {})
-    ledger_run = LedgerRun(root, root.parent if of_job else None)
-    complete = Manifest(**{**_fields(manifest), "results": tuple(results), "lanes": work.lanes})
-    ledger_run.commit(complete)
-    return ledger_run, complete
+    rows = [lane.rows for lane in lanes]
+    ledger_run = LedgerRun(root, root.parent if of_job else None, rows=rows)
+    results = tuple(results_of(lanes))
+    complete = Manifest(**{**_fields(manifest), "results": results, "lanes": work.lanes})
+    return ledger_run.commit(complete), complete
 
 
 def _fields(manifest: Manifest) -> dict:
@@ -105,16 +105,13 @@ BROKEN = [
 LOG = "".join([HEAD, *WELL, *BROKEN])
 
 
-def plan_small_log(folder: Path) -> tuple[LedgerRun, Manifest]:
-    """A planned run of a small log, and its manifest."""
+def plan_small_log(folder: Path, *, rows: int = 20_000) -> tuple[LedgerRun, Manifest]:
+    """A planned run of a small log, and its manifest.  Lanes with more ``rows`` have files."""
     folder.mkdir()
     log = folder / "log.csv"
     log.write_text(LOG)
     work = work_of([log], lanes=LANES)
-    results = plan_all(work, read_all(work), folder)
-    documents = folder / "sent"
-    documents.mkdir()
-    (folder / "documents").rename(documents / DOCUMENT_STAGING)
+    lanes = plan_all(work, read_all(work), folder, rows=rows)
     source = SourceEntry("log", "event-log", ({"path": str(log)},), {}, {}, 0, origin=ORIGIN)
     manifest = Manifest(
         run=RUN,
@@ -123,9 +120,9 @@ def plan_small_log(folder: Path) -> tuple[LedgerRun, Manifest]:
         clock="2026-01-01T00:00:00+00:00",
         settings={},
         sources=(source,),
-        results=tuple(results),
-        documents=str(documents),
+        results=tuple(results_of(lanes)),
+        documents=DOCUMENTS,
         records_read=52,
     )
     storage.create(folder, {})
-    return LedgerRun(folder), manifest
+    return LedgerRun(folder, rows=[lane.rows for lane in lanes]), manifest

@@ -44,7 +44,7 @@ class LocalTasks:
                 for row, partition in enumerate(batch.column("partition").to_pylist()):
                     pieces.setdefault(partition, []).append(batch.slice(row, 1))
         return [
-            work.process(partition, pieces.pop(partition), "here")
+            work.process(partition, pieces.pop(partition, []), "here")
             for partition in range(work.partitions)
         ]
 

@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from publisher.consumer import Objects
+from publisher.consumer.parse import parse_document
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
 from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_writer import LaneSpace, PlannedLane
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.parts import LanePart
+from publisher.ledger.parts import lane_parts
 from publisher.ledger.run_reader import RunReader
 from publisher.ledger.runs import LedgerRun, StoredRun
 from publisher.masking.masker import Masking
@@ -82,41 +85,38 @@ def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:
     return pa.Table.from_batches(pieces, PIECE_SCHEMA)
 
 
-def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
-    """Plans all lanes; the files stay staged in the folder."""
-    results = []
+def plan_all(
+    work: Work, pieces: pa.Table, folder: Path, *, rows: int = 20_000
+) -> list[PlannedLane]:
+    """Plans all lanes; lanes with more than ``rows`` records stage their files in the folder."""
+    space = LaneSpace(folder / "staging", folder / "documents", rows=rows, bytes=1 << 23)
+    lanes = []
     for lane in range(work.lanes):
         mine = pieces.filter(pa.compute.equal(pieces["lane"], lane))
         mine = mine.sort_by([(key, "ascending") for key in KEYS])
-        results.append(
-            plan_lane(
-                work,
-                folder / "staging",
-                folder / "documents",
-                lane,
-                unpack(mine.to_batches(max_chunksize=2)),
-            )
-        )
-    return results
+        lanes.append(plan_lane(work, space, lane, unpack(mine.to_batches(max_chunksize=2))))
+    return lanes
 
 
-def staged_reader(results: Sequence[LaneResult], folder: Path) -> RunReader:
-    """Reads the staged files of all lanes."""
-    manifest = Manifest("run", "", len(results), "", {}, (), tuple(results), "", 0)
-    run = StoredRun(LedgerRun(folder), manifest, {}, None, 0.0, None)
-    staging, documents = folder / "staging", folder / "documents"
-    parts = [
-        LanePart(run, result.lane, result.folder(staging), result.folder(documents))
-        for result in results
-    ]
-    return RunReader(run, parts)
+def results_of(lanes: Iterable[PlannedLane]) -> list[LaneResult]:
+    """The reports of planned lanes."""
+    return [lane.result for lane in lanes]
 
 
-def lines(results: Iterable[LaneResult], folder: Path) -> list[str]:
+def planned_reader(lanes: Sequence[PlannedLane], folder: Path) -> RunReader:
+    """Reads the rows of all lanes."""
+    manifest = Manifest("run", "", len(lanes), "", {}, (), tuple(results_of(lanes)), "", 0)
+    run = StoredRun(LedgerRun(folder, rows=[lane.rows for lane in lanes]), manifest)
+    return RunReader(run, lane_parts(run))
+
+
+def lines(lanes: Iterable[PlannedLane]) -> list[str]:
     """All documents, lane by lane."""
-    return [
-        line
-        for result in results
-        for path in (folder / "documents" / result.staged).iterdir()
-        for line in path.read_text("utf-8").splitlines()
-    ]
+    return [text for lane in lanes for text in lane.rows.texts()]
+
+
+def apply_texts(objects: Objects, texts: Iterable[str]) -> None:
+    """Applies documents to objects."""
+    for text in texts:
+        for operation in parse_document(text):
+            objects.apply(operation)

@@ -17,6 +17,7 @@ from publisher.config.settings import Settings
 from publisher.engine.contract import EngineName
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.read import find_run
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
 from tests.support.event_log_files import NAMES, Row, csv_text, event
 
@@ -179,12 +180,12 @@ def manifest(directory: Path) -> Manifest:
 def decisions(directory: Path) -> Counter[str]:
     """Records by position and fate, of the first source alone; records without id by their reason."""
     found: Counter[str] = Counter()
-    with find_run(directory).unpacked() as run:
-        for path in sorted(run.place.glob("lane-*.records.parquet")):
-            for row in pq.read_table(path).to_pylist():
-                position = row["high"] if not row["part"] else "?"
-                outcome = Outcome(row["outcome"]).label
-                found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
+    run = find_run(directory)
+    for lane in run.with_rows().lanes(run.manifest):
+        for row in lane.read(RECORDS).to_pylist():
+            position = row["high"] if not row["part"] else "?"
+            outcome = Outcome(row["outcome"]).label
+            found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
     return found
 
 

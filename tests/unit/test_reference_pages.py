@@ -14,9 +14,7 @@ from publisher.dispatch.kafka import dead_letters
 from publisher.dispatch.kafka.records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import RefusalReason
 from publisher.errors import PublisherError
-from publisher.ledger.documents import INDEX_SCHEMA
-from publisher.ledger.lookups import LOOKUP_SCHEMA
-from publisher.ledger.records import LEDGER_RECORD_SCHEMA
+from publisher.ledger.tables import TABLES
 from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
@@ -51,7 +49,7 @@ def test_every_outcome_is_explained() -> None:
         assert f"\n| {outcome.label} | " in page("rejects.md")
 
 
-@pytest.mark.parametrize("schema", [LEDGER_RECORD_SCHEMA, INDEX_SCHEMA, LOOKUP_SCHEMA])
+@pytest.mark.parametrize("schema", [table.schema for table in TABLES])
 def test_every_column_of_the_ledger_is_named(schema: pa.Schema) -> None:
     named = re.findall(r"\w+", " ".join(re.findall("`([^`]*)`", page("ledger.md"))))
     assert set(schema.names) <= set(named)

@@ -6,23 +6,20 @@ records: one under each of its keys, with the headers ``KEY_HEADERS``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import accumulate, repeat
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal
-from publisher.errors import FatalError
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_rows import LaneRows, cut
+from publisher.ledger.tables import DOCUMENTS
 
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
 """Headers of a record, all UTF-8: its origin, operation and table, and its source records."""
@@ -48,8 +45,6 @@ _COLUMNS = [
     *("source", "offset", "length", "ordinal", "operation", "schema", "table"),
     *("association", "new_association", "event_id", "records"),
 ]
-_FEW_DOCUMENTS = 1_000
-"""Maximum documents of a lane whose index is read once and kept."""
 _BATCH_OVERHEAD = 61
 """Bytes of a record batch before its records (Kafka protocol, RecordBatch, magic 2)."""
 
@@ -76,13 +71,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class LaneDocuments:
-    """The documents of one lane.
+    """The documents of one lane."""
 
-    ``root`` and ``documents`` are the folders of the ledger's own files and of the part files."""
-
-    lane: int
-    root: Path
-    documents: Path
+    rows: LaneRows
     sources: tuple[str, ...]
     template: TopicTemplate
     reasons: tuple[str | None, ...] = ()
@@ -91,11 +82,11 @@ class LaneDocuments:
     """The bytes of the event ids of each source before the position."""
     recovered: frozenset[int] = frozenset()
     """Documents that the topic may have already; they get the header ``RECOVERED``."""
-    _kept: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False, compare=False)
-    """The index of a lane with few documents; other processes read it themselves."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), tuple(getattr(self, each.name) for each in fields(self) if each.init)
+    @property
+    def lane(self) -> int:
+        """The number of the lane."""
+        return self.rows.lane
 
     def batches(self, start: int, size: int, refused: Collection[int] = ()) -> Iterator[Batch]:
         """Reads the documents from number ``start`` on, except ``refused``, in batches of at most ``size``.
@@ -105,43 +96,22 @@ class LaneDocuments:
         Raises:
             FatalError: The ledger's files are missing or damaged.
         """
-        path = self.documents / LaneNames(self.lane).part
-        try:
-            with path.open("rb") as part:
-                for first, rows in self.rows(_COLUMNS, start):
-                    for low, high in _cut(rows.column("length").to_numpy(), size):
-                        piece = rows.slice(low, high - low)
-                        yield self._batch(part.fileno(), first + low, piece, refused)
-        except OSError as error:
-            raise FatalError(f"{path}: {error.strerror}: restore it, or publish again") from error
+        for first, rows in self.index([*_COLUMNS, "text"], start):
+            for low, high in cut(rows.column("length").to_numpy(), _READ_AT_ONCE, size):
+                yield self._batch(first + low, rows.slice(low, high - low), refused)
 
-    def rows(self, columns: list[str], start: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def index(self, columns: list[str], start: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Reads the index from row ``start`` on; yields batches with the number of their first row."""
-        if not self._kept:
-            path = self.root / LaneNames(self.lane).index
-            try:
-                with pq.ParquetFile(path) as file:
-                    if file.metadata.num_rows > _FEW_DOCUMENTS:
-                        yield from _rows(file, columns, start)
-                        return
-                    table = file.read(_COLUMNS, use_threads=False)
-            except (OSError, pa.ArrowInvalid) as error:
-                raise FatalError(f"{path} cannot be read ({error}): publish again") from error
-            self._kept.extend(table.combine_chunks().to_batches())
-        for kept in self._kept:
-            if start < kept.num_rows:
-                yield start, kept.select(columns).slice(start)
+        for rows in self.rows.batches(DOCUMENTS, columns, start):
+            yield start, rows
+            start += rows.num_rows
 
-    def _batch(
-        self, part: int, first: int, rows: pa.RecordBatch, refused: Collection[int]
-    ) -> Batch:
+    def _batch(self, first: int, rows: pa.RecordBatch, refused: Collection[int]) -> Batch:
         end = first + rows.num_rows
         accepted = [n - first for n in range(first, end) if n not in refused] if refused else None
         if accepted is not None and len(accepted) < rows.num_rows:
-            values = [_lines(part, rows.slice(place, 1))[0] for place in accepted]
             rows = rows.take(pa.array(accepted, pa.int64()))
-        else:
-            values = _lines(part, rows)
+        values = self.rows.lines(rows)
         headers = list(self._headers(rows))
         if self.recovered:
             numbers = range(len(headers)) if accepted is None else accepted
@@ -239,49 +209,6 @@ def _repeating(name: str, column: pa.Array) -> list[Header]:
         (name, value) for value in encoded.dictionary.cast(pa.binary()).to_pylist()
     ]
     return [headers[number] for number in encoded.indices.to_pylist()]
-
-
-def _rows(
-    file: pq.ParquetFile, columns: list[str], start: int
-) -> Iterator[tuple[int, pa.RecordBatch]]:
-    groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
-    ends = list(accumulate(groups))
-    numbers = [number for number, end in enumerate(ends) if end > start]
-    if not numbers:
-        return
-    first = ends[numbers[0]] - groups[numbers[0]]
-    for rows in file.iter_batches(row_groups=numbers, columns=columns, use_threads=False):
-        skipped = min(max(start - first, 0), rows.num_rows)
-        if skipped < rows.num_rows:
-            yield first + skipped, rows.slice(skipped)
-        first += rows.num_rows
-
-
-def _cut(lengths: npt.NDArray[np.int64], size: int) -> Iterator[tuple[int, int]]:
-    """Cuts rows into pieces of limited number and bytes; a single document may exceed the bytes."""
-    ends = np.cumsum(lengths)
-    low = 0
-    while low < len(lengths):
-        start = ends[low] - lengths[low]
-        high = int(np.searchsorted(ends, start + _READ_AT_ONCE, "right"))
-        high = min(max(high, low + 1), low + size)
-        yield low, min(high, len(lengths))
-        low = high
-
-
-def _lines(part: int, rows: pa.RecordBatch) -> list[bytes]:
-    """Reads the documents of consecutive rows at once."""
-    offsets, lengths = rows.column("offset"), rows.column("length")
-    first = offsets[0].as_py()
-    size = offsets[len(offsets) - 1].as_py() + lengths[len(lengths) - 1].as_py() - first
-    data = os.pread(part, size, first)
-    lines = data.split(b"\n")
-    if len(data) != size or len(lines) != rows.num_rows:
-        raise FatalError(
-            f"a part file of the ledger does not fit its index at byte {first}: restore it, or "
-            "publish again"
-        )
-    return lines
 
 
 def _bytes(rows: pa.RecordBatch, name: str) -> list[bytes]:

@@ -46,12 +46,12 @@ class Recovery:
         if read_recovery(ledger_run, manifest) is not None:
             return
         texts = [self.texts[source.name] for source in manifest.sources]
-        with TemporaryDirectory(prefix="recovery-", dir=ledger_run.place) as name:
+        rows = ledger_run.lanes(manifest)
+        with TemporaryDirectory(prefix="recovery-", dir=ledger_run.root) as name:
             folder = Path(name)
-            waiting = WaitingIds.gather(ledger_run.place, manifest.lanes, texts, folder)
+            waiting = WaitingIds.gather(rows, texts, folder)
             find_records(topics, names, waiting)
-            place, numbers = ledger_run.place, range(manifest.lanes)
-            lanes = {n: find_documents(place, n, texts, waiting, folder) for n in numbers}
+            lanes = {lane.lane: find_documents(lane, texts, waiting, folder) for lane in rows}
         RecoveredDocuments(manifest.plan, lanes).write(ledger_run)
 
 

@@ -40,7 +40,7 @@ def _later_differences(
     """Yields the documents of one lane that depend on its refused ones."""
     by_source = "source" in lane.template.fields
     doubted: set[tuple[int | None, str]] = set()
-    for first, rows in lane.rows(SIZE_COLUMNS, min(refused)):
+    for first, rows in lane.index(SIZE_COLUMNS, min(refused)):
         columns = ("source", "operation", "length", "association", "new_association")
         entries = zip(*(rows.column(name).to_pylist() for name in columns), strict=True)
         for place, (number, kinds, length, old, new) in enumerate(entries):

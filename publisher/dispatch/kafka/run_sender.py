@@ -30,16 +30,14 @@ def document_lanes(
     recovered = read_recovery(ledger_run, manifest)
     return [
         LaneDocuments(
-            lane=result.lane,
-            root=ledger_run.place.absolute(),
-            documents=ledger_run.documents(manifest),
+            rows=rows,
             sources=tuple(source.name for source in manifest.sources),
             template=TopicTemplate(options.topic),
             reasons=tuple(source.reason for source in manifest.sources),
             id_prefixes=tuple(each.origin.length(each.name) for each in manifest.sources),
-            recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
+            recovered=frozenset() if recovered is None else recovered.of_lane(rows.lane),
         )
-        for result in manifest.results
+        for rows, result in zip(ledger_run.lanes(manifest), manifest.results, strict=True)
         if result.documents
     ]
 
@@ -118,7 +116,7 @@ class RunSender:
 
     def _completes_run(self, pending: Sequence[LaneSendTask]) -> bool:
         """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
-        has_letters = self.options.dead_letter_topic and (self.ledger_run.place / REJECTS).exists()
+        has_letters = self.options.dead_letter_topic and (self.ledger_run.root / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
         return is_single and not has_letters
 
@@ -128,7 +126,7 @@ class RunSender:
             return
         self.topics.require([name])
         limit = min(limits_of(self.topics, {name})[name], record.document_bytes)
-        root = self.ledger_run.place
+        root = self.ledger_run.root
         recovered = RECOVERY in self.ledger_run.texts()
         prefixes = {each.name: each.origin.prefix(each.name) for each in self.manifest.sources}
         letters = DeadLetters(

@@ -45,7 +45,7 @@ def topics_of(lanes: Sequence[LaneDocuments]) -> set[str]:
     for lane in lanes:
         if not lane.template.fields:
             return {lane.template.text}
-        for _, rows in lane.rows(["source", "schema", "table"]):
+        for _, rows in lane.index(["source", "schema", "table"]):
             tables = set(lane.tables(rows))
             topics.update(
                 lane.template.topic(*table)
@@ -105,7 +105,7 @@ def refusals(
     lane: LaneDocuments, limits: Mapping[str, int], unusable: Mapping[str, str]
 ) -> Iterator[Refusal]:
     """Finds the documents of a lane that their topics would refuse, and documents without a topic."""
-    for first, rows in lane.rows(SIZE_COLUMNS):
+    for first, rows in lane.index(SIZE_COLUMNS):
         nameless = _without_topic(lane, rows, unusable) if lane.template.fields else {}
         large = _too_large(lane, rows, limits, nameless)
         for place, (reason, detail) in sorted((nameless | large).items()):

@@ -31,6 +31,19 @@ def differ(left: pa.Array, right: pa.Array) -> Mask:
     return different
 
 
+def begins_text(column: pa.Array) -> Mask:
+    """Flags the rows whose text differs from that of the row before; no text may be null.
+
+    >>> begins_text(pa.array(["a", "a", "b"])).tolist()
+    [True, False, True]
+    """
+    flags = np.ones(len(column), np.bool_)
+    if len(column) > 1:
+        different = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+        flags[1:] = different.to_numpy(zero_copy_only=False)
+    return flags
+
+
 def marked_names(names: Sequence[str], marked: Matrix) -> pa.Array:
     """Lists the names of the marked columns of each row."""
     places = np.flatnonzero(marked) % len(names)

@@ -39,14 +39,6 @@ def _backlog(options: EventLogOptions, database: DatabaseOptions, table: str) ->
     return EventLogBacklog(options, database, table)
 
 
-def _estimate_rows(options: EventLogOptions, database: DatabaseOptions, table: str) -> int | None:
-    from publisher.database.row_estimate import estimate_rows
-
-    columns = [*map(options.expected_columns().written_name, ("status", "event_time", "record_id"))]
-    where = None if options.status == "any" else (columns[0], options.status)
-    return estimate_rows(database, table, columns, where)
-
-
 def _split() -> type[Split[FileRange]]:
     from publisher.sources.files.file_splits import FileRange, Split
 
@@ -68,7 +60,7 @@ EVENT_LOG = Format(
     options=EventLogOptions,
     source=_source,
     split=_split,
-    live=LiveFormat(_live_source, _backlog, _estimate_rows, has_status=True),
+    live=LiveFormat(_live_source, _backlog, has_status=True),
     reads_snapshots=True,
     names_users=True,
     in_polls=True,

@@ -1,4 +1,4 @@
-"""Finds the objects whose key has changed between two states of a table, as pure functions.
+"""Finds the objects of a table whose key has changed since the last comparison.
 
 The columns of ``key_change_by`` identify an object whatever its key is: an old and a new row with equal
 values in them are one object.
@@ -9,88 +9,61 @@ over the candidates of all buckets pairs them, and replaces their changes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.errors import InternalError
+from publisher.model.arrays import Int64Array
 from publisher.sources.columns.key_texts import join_key, quote_values
+from publisher.sources.columns.private_tables import read_table, write_table
 from publisher.sources.columns.row_images import differ
-from publisher.sources.triggerless.compare import KnownRows
-from publisher.sources.triggerless.differences import (
-    DIFFERENCE_SCHEMA,
-    Differences,
-    Places,
-    TableRows,
-)
+from publisher.sources.triggerless.comparison import BucketResult
+from publisher.sources.triggerless.differences import Differences, TableRows
+from publisher.sources.triggerless.relate import RelatedRows
+from publisher.sources.triggerless.table_shape import TableShape
 from publisher.xds.escape import FORBIDDEN_RE2
 
-CANDIDATE_SCHEMA = pa.schema(
-    [
-        ("was", pa.string()),
-        ("now", pa.string()),
-        ("existed", pa.bool_()),
-        ("exists", pa.bool_()),
-        ("is_writable", pa.bool_()),
-        ("hash", pa.uint64()),
-        ("key", pa.string()),
-        ("old", pa.list_(pa.string())),
-        ("new", pa.list_(pa.string())),
-    ]
-)
-"""One row for each key: its object before and now, as a text of the identifying columns, null if one of
-them is NULL; whether documents can have the key; and all values before and now, null for a key without a
-row."""
-
 IDENTITY_COLUMNS = ("was", "now", "existed", "exists", "is_writable")
-"""The columns that decide which rows are one object."""
+"""The columns of candidates that decide which rows are one object."""
+_MOVED, _REST = "moved-", "rest-"
+"""Prefixes of files: changes of objects with changed keys, and the other differences of a bucket."""
 
-CHANGE_SCHEMA = DIFFERENCE_SCHEMA.append(pa.field("records", pa.int32()))
-"""Differences with their numbers of records: the changes of one key may be several, or none for a row."""
 
+def find_candidates(columns: Sequence[str], by: Sequence[str], relation: RelatedRows) -> pa.Table:
+    """Lists the changed rows of a bucket that may have got another key, one for each key.
 
-def find_candidates(
-    columns: Sequence[str],
-    by: Sequence[str],
-    rows: TableRows,
-    known: KnownRows,
-    differences: pa.RecordBatch,
-) -> pa.RecordBatch:
-    """Lists the rows of a bucket that may have got another key; ``known`` holds values."""
-    is_change = differences.column("event_type").is_valid()
-    keys = differences.column("key").filter(is_change)
-    before, after = pc.index_in(keys, known.keys), pc.index_in(keys, rows.keys)
-    places = [columns.index(name) for name in by]
-    was, now = (
-        join_key(by, [quote_values(contents[place].take(at)) for place in places])
-        for contents, at in ((known.contents, before), (rows.values, after))
+    ``was`` and ``now`` are its object before and now, as a text of the identifying columns, null if one of
+    them is NULL; ``is_writable`` says whether documents can have the key.  All values before and now follow,
+    null for a key that ``existed`` or ``exists`` without a row."""
+    keys = np.sort(np.concatenate([relation.new, relation.changed, relation.gone]))
+    before, after = relation.known_row[keys], relation.now_row[keys]
+    named = TableRows.concat(
+        [replace(side, values=[]) for side in (relation.known, relation.now)]
+    ).take(np.where(after >= 0, after + len(relation.known), before))
+    old, new = (
+        [column.take(pa.array(rows, mask=rows < 0)) for column in side.values]
+        for side, rows in ((relation.known, before), (relation.now, after))
     )
-    arrays = [
-        was,
-        now,
-        before.is_valid(),
-        after.is_valid(),
-        pc.invert(pc.match_substring_regex(keys, FORBIDDEN_RE2)),
-        differences.column("hash").filter(is_change),
-        keys,
-        _list_values(known.contents, before),
-        _list_values(rows.values, after),
-    ]
-    candidates = pa.RecordBatch.from_arrays(arrays, schema=CANDIDATE_SCHEMA)
-    return candidates.filter(pa.array(differ(was, now)))
-
-
-def _list_values(values: Sequence[pa.Array], places: pa.Array) -> pa.ListArray:
-    """Returns the values of some rows, one list for each; null for a null place."""
-    taken = [column.take(places) for column in values]
-    count, width = len(places), len(values)
-    order = np.arange(count * width).reshape(width, count).T.ravel()
-    offsets = pa.array(np.arange(count + 1, dtype=np.int32) * width)
-    flat = pa.concat_arrays(taken).take(pa.array(order))
-    return pa.ListArray.from_arrays(offsets, flat, mask=places.is_null())
+    places = [columns.index(name) for name in by]
+    was, now = (join_key(by, [quote_values(c[place]) for place in places]) for c in (old, new))
+    candidates = {
+        "was": was,
+        "now": now,
+        "existed": before >= 0,
+        "exists": after >= 0,
+        "is_writable": pc.invert(pc.match_substring_regex(named.keys, FORBIDDEN_RE2)),
+        "hash": named.hashes,
+        "key": named.keys,
+        **{f"old {number}": column for number, column in enumerate(old)},
+        **{f"new {number}": column for number, column in enumerate(new)},
+    }
+    return pa.table(candidates).filter(pa.array(differ(was, now)))
 
 
 def pair_rows(identities: pa.Table) -> list[list[int]]:
@@ -114,7 +87,7 @@ def pair_rows(identities: pa.Table) -> list[list[int]]:
     return chains
 
 
-def _find_targets(identities: pa.Table) -> Places:
+def _find_targets(identities: pa.Table) -> Int64Array:
     """Returns for each row the row that its object has now, or -1."""
     count = identities.num_rows
     both = pa.chunked_array(
@@ -157,11 +130,12 @@ def _steps(
         yield _Step(-1, chain[0])
 
 
-@dataclass(frozen=True, slots=True)
-class KeyChanges:
-    """The changes of objects with changed keys, as a batch of ``CHANGE_SCHEMA``."""
+class KeyChanges(NamedTuple):
+    """The changes of objects with changed keys."""
 
     changes: pa.RecordBatch
+    """Differences with their numbers of ``records``: the changes of one key may be several, or none for a
+    row."""
     deleted: int
     """Number of deleted objects, less the rows that only seemed to be deleted."""
 
@@ -169,78 +143,105 @@ class KeyChanges:
 def build_changes(
     columns: Sequence[str],
     multiple: Collection[str],
-    candidates: pa.RecordBatch,
+    candidates: pa.Table,
     chains: Sequence[Sequence[int]],
 ) -> KeyChanges:
     """Builds the changes of chains, which are rows of ``candidates``.
 
     The object with the newest key moves first, after the delete of another object that had this key; an
-    object that now has the oldest key is inserted last.
-    """
-    existed, exists = (candidates.column(name).to_pylist() for name in ("existed", "exists"))
-    steps = np.array([step for c in chains for step in _steps(c, existed, exists)], np.int64)
+    object that now has the oldest key is inserted last.  Each row that was read, and each key that no longer
+    has a row, is one record, as without changed keys."""
+    exists = candidates["exists"].to_numpy()
+    flags = candidates["existed"].to_pylist(), exists.tolist()
+    steps = np.array([step for chain in chains for step in _steps(chain, *flags)], np.int64)
     before, now = steps.T
-    changes = _ChainChanges(columns, multiple, candidates)
-    changes.delete(np.flatnonzero(now < 0), before)
-    changes.insert(np.flatnonzero(before < 0), now)
-    changes.move(np.flatnonzero((before >= 0) & (now >= 0)), before, now)
+    old, new = (_values_of(candidates, side, len(columns)) for side in ("old", "new"))
+    differences = Differences(columns, multiple)
+
+    # another object has the key of a deleted one now: the row is the record of that object
+    deletes, inserts = np.flatnonzero(now < 0), np.flatnonzero(before < 0)
+    deleted = old.take(before[deletes])
+    differences.add_deleted(deleted.hashes, deleted.keys)
+    differences.add_new(new.take(now[inserts]), replace=False)
+
+    moves = np.flatnonzero((before >= 0) & (now >= 0))
+    was, is_now = old.take(before[moves]), new.take(now[moves])
+    pairs = zip(was.values, is_now.values, strict=True)
+    differs = np.stack([differ(one, other) for one, other in pairs], axis=1)
+    changed = np.flatnonzero(differs.any(axis=1))
+    differences.add_key_changes(was.hashes, was.keys, is_now.keys)
+    differences.add_changed(is_now.take(changed), differs[changed], was.take(changed).values)
+    of_moves = (~exists[before[moves]]).astype(np.int64) + 1
+    of_moves[changed] -= 1
+
+    # the other values of an object change after its key
+    order = np.concatenate([2 * deletes, 2 * inserts, 2 * moves, 2 * moves[changed] + 1])
+    records = np.repeat([0, 1, 0, 1], [len(deletes), len(inserts), len(moves), len(changed)])
+    records[len(deletes) + len(inserts) :][: len(moves)] = of_moves
+    changes = pa.concat_batches(differences.pieces)
+    changes = changes.append_column("records", pa.array(records, pa.int32()))
     gone = sum(not exists[chain[0]] for chain in chains)
-    return KeyChanges(changes.to_batch(), int((now < 0).sum()) - gone)
+    return KeyChanges(changes.take(pa.array(np.argsort(order))), len(deletes) - gone)
 
 
-class _ChainChanges:
-    """Collects the changes of chains with the numbers of their steps.
+def _values_of(candidates: pa.Table, side: str, columns: int) -> TableRows:
+    (rows,) = candidates.combine_chunks().to_batches()
+    values = [rows[f"{side} {number}"] for number in range(columns)]
+    return TableRows(rows["hash"].to_numpy(), rows["key"], values)
 
-    Each row that was read, and each key that no longer has a row, is one record, as without changed keys."""
 
-    def __init__(
-        self, columns: Sequence[str], multiple: Collection[str], candidates: pa.RecordBatch
-    ) -> None:
-        self._exists = candidates.column("exists").to_numpy(zero_copy_only=False)
-        self._old, self._new = (
-            TableRows(
-                candidates.column("hash").to_numpy(),
-                candidates.column("key"),
-                [pc.list_element(candidates.column(name), n) for n in range(len(columns))],
-            )
-            for name in ("old", "new")
+class MovedObjects(NamedTuple):
+    """A file with the changes of the objects of a table whose keys have changed."""
+
+    name: str
+    rows: int
+    records: int
+    deleted: int
+    """See ``KeyChanges``."""
+
+
+def join_keys(
+    shape: TableShape, results: Sequence[BucketResult], folder: Path
+) -> tuple[Sequence[BucketResult], MovedObjects | None]:
+    """Joins the candidates of all buckets; writes the changes of moved objects into the folder.
+
+    Returns the results without these changes.  Raises ``InternalError`` unless they account for the rows
+    that they replace.
+    """
+    buckets = [number for number, result in enumerate(results) if result.candidates]
+    paths = [folder / str(results[number].candidates) for number in buckets]
+    identities = [read_table(path, IDENTITY_COLUMNS) for path in paths]
+    chains = pair_rows(pa.concat_tables(identities)) if identities else []
+    if not chains:
+        return results, None
+    chosen = np.unique(np.concatenate(chains))
+    bounds = np.cumsum([0, *map(len, identities)]).tolist()
+    rest, pieces = list(results), []
+    for number, path, (start, end) in zip(buckets, paths, pairwise(bounds), strict=True):
+        places = chosen[(chosen >= start) & (chosen < end)] - start
+        if len(places):
+            pieces.append(read_table(path).take(pa.array(places)))
+            rest[number] = _leave_out(results[number], pieces[-1]["key"], folder)
+    chains = [np.searchsorted(chosen, chain).tolist() for chain in chains]
+    changes, deleted = build_changes(
+        shape.columns, shape.multiple, pa.concat_tables(pieces), chains
+    )
+    records = pc.sum(changes["records"]).as_py()
+    if records != len(chosen) or records != sum(result.moved for result in rest):
+        raise InternalError(
+            f"{len(chosen)} rows of {shape.source_name} with changed keys became {records} records: nothing"
+            " was published; run again, and report this if it happens again"
         )
-        self._differences = Differences(columns, multiple)
-        self._order: list[Places] = []
-        self._records: list[Places] = []
+    name = f"{_MOVED}{results[0].found}"
+    write_table(changes, folder / name, compression="zstd")
+    return rest, MovedObjects(name, changes.num_rows, records, deleted)
 
-    def delete(self, steps: Places, rows: Places) -> None:
-        """Adds deletes of objects whose key another object has now: the row is the record of that object."""
-        deleted = self._old.take(rows[steps])
-        self._differences.add_deleted(deleted.hashes, deleted.keys)
-        self._count(2 * steps, np.zeros(len(steps), np.int64))
 
-    def insert(self, steps: Places, rows: Places) -> None:
-        """Adds new objects with a key that another object had."""
-        self._differences.add_new(self._new.take(rows[steps]), replace=False)
-        self._count(2 * steps, np.ones(len(steps), np.int64))
-
-    def move(self, steps: Places, before: Places, now: Places) -> None:
-        """Adds changes of keys, and then of the other values that differ."""
-        old, new = self._old.take(before[steps]), self._new.take(now[steps])
-        pairs = zip(old.values, new.values, strict=True)
-        differs = np.stack([differ(one, other) for one, other in pairs], axis=1)
-        changed = np.flatnonzero(differs.any(axis=1))
-        self._differences.add_key_changes(old.hashes, old.keys, new.keys)
-        records = (~self._exists[before[steps]]).astype(np.int64) + 1
-        records[changed] -= 1
-        self._count(2 * steps, records)
-        values = old.take(changed).values
-        self._differences.add_changed(new.take(changed), differs[changed], values)
-        self._count(2 * steps[changed] + 1, np.ones(len(changed), np.int64))
-
-    def to_batch(self) -> pa.RecordBatch:
-        """Returns all changes in the order of their steps."""
-        pieces = pa.concat_batches(self._differences.pieces)
-        records = pa.array(np.concatenate(self._records), pa.int32())
-        batch = pa.RecordBatch.from_arrays([*pieces.columns, records], schema=CHANGE_SCHEMA)
-        return batch.take(pa.array(np.argsort(np.concatenate(self._order))))
-
-    def _count(self, order: Places, records: Places) -> None:
-        self._order.append(order)
-        self._records.append(records)
+def _leave_out(result: BucketResult, keys: pa.ChunkedArray, folder: Path) -> BucketResult:
+    """Writes the differences of a bucket without the changes of some keys."""
+    found = read_table(folder / result.found)
+    are_moved = pc.and_(found["event_type"].is_valid(), pc.is_in(found["key"], keys))
+    rest = found.filter(pc.invert(are_moved))
+    name = f"{_REST}{result.found}"
+    write_table(rest, folder / name, compression="zstd")
+    return replace(result, found=name, found_rows=len(rest), moved=found.num_rows - rest.num_rows)

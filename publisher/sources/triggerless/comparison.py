@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 from publisher.database.identity import TableOrigin
@@ -14,31 +15,23 @@ from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_split import TableSplit
-from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, EmptiedCounts
+from publisher.sources.triggerless.relate import ComparisonCounts, ComparisonRules, EmptiedCounts
 from publisher.sources.triggerless.table_shape import TableShape
 
-Side = Literal["now", "before"]
 
+class PieceKind(IntEnum):
+    """Kind of the rows of a split, and of a piece in the exchange."""
 
-@dataclass(frozen=True, slots=True)
-class KnownFiles:
-    """Files with the known rows of a table; each file covers a range of the hashes of keys."""
-
-    folder: str
-    files: tuple[str, ...]
-    """Names in the folder, in order of equally sized ranges, whose number is a power of two."""
-    columns: tuple[str, ...]
-    """The columns that the rows have."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnpublishedKeys:
-    """The keys of a table whose last changes were not published, see ``unpublished``."""
-
-    file: str
-    """File with the rows as consumers have them."""
-    keys: Mapping[str, bool]
-    """True if a comparison may pass over the row as long as it stays as it was read."""
+    NOW = 0
+    BEFORE = 1
+    """Rows of an earlier snapshot."""
+    STATE = 2
+    """Rows that the last comparison left."""
+    REJECTED = 3
+    TALLY = 4
+    """The number of a split, and of its rows where they were read."""
+    UNREADABLE = 5
+    """Some rows of the table are unreadable, so unseen rows may still exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +52,68 @@ class ReadTable:
     reading: SnapshotOptions
     now: tuple[Split[FileRange] | TableSplit[None], ...]
     """Splits to read; none for a child table that the task of its parent reads at the same moment."""
-    before: tuple[Split[FileRange], ...]
+    before: tuple[Split[FileRange], ...] = ()
     """Splits of an earlier snapshot, used while no state is known."""
     live: LiveTable | None = None
     """The table in the database; tasks do not repeat the condition that the database evaluates."""
 
 
 @dataclass(frozen=True, slots=True)
-class TableWork:
-    """The comparison of one table with its child tables."""
+class TableInput:
+    """A table to compare, from files or from a database."""
 
     tables: tuple[ReadTable, ...]
     """The table, then its child tables in the order of the shape."""
-    known: KnownFiles | None
-    buckets: int
-    """Number of buckets, which are ranges of the hashes of keys; a power of two."""
-    rules: ComparisonRules
-    generation: int
-    """Number of this comparison in positions."""
-    condition: RowCondition = RowCondition()
-    identity: tuple[object, ...] = ()
-    """Identity of the files, see ``identity_of``."""
+    bytes: int
+    """Approximate size of their text."""
+    files: Sequence[object] = ()
+    """Identity of its files, see ``identity_of``."""
     child_files: Mapping[str, Sequence[object]] = field(default_factory=dict)
     """Identity of the files of each child table."""
-    last: Mapping[str, Any] = field(default_factory=dict)
-    """The description of the table in the last state."""
     origin: TableOrigin | None = None
-    """The database of the table; ``None`` for files."""
-    unpublished: UnpublishedKeys | None = None
+    """Its database; ``None`` for files."""
 
     @property
     def shape(self) -> TableShape:
         """Shape of the table."""
         return self.tables[0].shape
+
+
+class SplitWork(NamedTuple):
+    """A split of a table, or of its state, to read."""
+
+    table: int
+    kind: PieceKind
+    members: tuple[int, ...]
+    """Numbers of the tables to read among those of a class; 0 is the parent."""
+    split: Split[Any] | TableSplit[None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """The comparison of one table with its child tables."""
+
+    input: TableInput
+    state: tuple[str, ...] = ()
+    """Files with the known rows."""
+    last: Mapping[str, Any] = field(default_factory=dict)
+    """The description of the table in the last state."""
+    buckets: int = 1
+    """Number of buckets, which are ranges of the hashes of keys; a power of two."""
+    rules: ComparisonRules = field(default_factory=ComparisonRules)
+    generation: int = 1
+    """Number of this comparison in positions."""
+    condition: RowCondition = RowCondition()
+
+    @property
+    def tables(self) -> tuple[ReadTable, ...]:
+        """The table, then its child tables."""
+        return self.input.tables
+
+    @property
+    def shape(self) -> TableShape:
+        """Shape of the table."""
+        return self.input.shape
 
     @property
     def finds_changed_keys(self) -> bool:
@@ -99,9 +121,7 @@ class TableWork:
         by, rules = self.shape.key_change_by, self.rules
         if not by or not rules.deletes or rules.first != "add":
             return False
-        if self.known is None:
-            return bool(self.tables[0].before)
-        return set(by) <= set(self.known.columns)
+        return set(by) <= set(self.last["columns"]) if self.last else bool(self.tables[0].before)
 
     @property
     def is_part(self) -> bool:
@@ -109,24 +129,15 @@ class TableWork:
         live = self.tables[0].live
         return self.condition != RowCondition() or (live is not None and live.max_rows is not None)
 
-    def splits(self) -> Iterator[tuple[Side, tuple[int, ...], Split[FileRange] | TableSplit[None]]]:
-        """Yields the splits with the numbers of the tables that are read by each."""
+    def splits(self, number: int) -> list[SplitWork]:
+        """The splits of the table, which has this number, and of its state."""
+        works = [SplitWork(number, PieceKind.STATE, (0,), Split(f, 0, 0, None)) for f in self.state]
         together = [n for n, table in enumerate(self.tables) if table.live and not table.now]
-        for number, table in enumerate(self.tables):
-            for split in table.now:
-                yield "now", (number, *together), split
-            for earlier in table.before:
-                yield "before", (number,), earlier
-
-
-class SplitWork(NamedTuple):
-    """A split of a table to read."""
-
-    table: int
-    side: Side
-    members: tuple[int, ...]
-    """Numbers of the tables to read among those of a class; 0 is the parent."""
-    split: Split[FileRange] | TableSplit[None]
+        for n, table in enumerate(self.tables):
+            works += [SplitWork(number, PieceKind.NOW, (n, *together), s) for s in table.now]
+            if not self.last:
+                works += [SplitWork(number, PieceKind.BEFORE, (n,), s) for s in table.before]
+        return works
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,35 +151,18 @@ class Comparison:
     """Whether to write a new state."""
     binary_text: Literal["hex", "base64"] | None
     database: DatabaseOptions | None = None
-    text_of: Callable[[Any], str | None] = str
-    """Text form of a value that a database driver returns."""
     notes: tuple[str, ...] = ()
     """Notes on databases that were accepted."""
 
     def splits(self) -> list[SplitWork]:
         """The splits to read."""
+        return [split for n, table in enumerate(self.tables) for split in table.splits(n)]
+
+    def buckets(self) -> list[tuple[int, int]]:
+        """Table and bucket of each partition."""
         return [
-            SplitWork(number, *split)
-            for number, table in enumerate(self.tables)
-            for split in table.splits()
+            (n, bucket) for n, table in enumerate(self.tables) for bucket in range(table.buckets)
         ]
-
-    @property
-    def partitions(self) -> int:
-        """Number of buckets of all tables."""
-        return sum(table.buckets for table in self.tables)
-
-    def first_partition(self, table: int) -> int:
-        """Number of a table's first bucket among the buckets of all tables."""
-        return sum(work.buckets for work in self.tables[:table])
-
-    def place(self, partition: int) -> tuple[int, int]:
-        """Table and bucket of a partition."""
-        table = 0
-        while partition >= self.tables[table].buckets:
-            partition -= self.tables[table].buckets
-            table += 1
-        return table, partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +184,14 @@ class BucketResult:
     found_rows: int
     known: str | None
     """File of the new state in the folder ``known``."""
-    known_rows: int
     bytes: int
     """Size in memory of the text of all rows read."""
     emptied: Mapping[str, EmptiedCounts]
-    """See ``ComparisonResult``."""
+    """See ``RelatedRows``."""
     candidates: str | None = None
     """File of the rows whose key may have changed, in the folder ``found``."""
     keys: tuple[str, ...] = ()
     """The keys of its rows among those of ``RowCondition``."""
-    unpublished: tuple[str, ...] = ()
-    """The keys whose changes stay unpublished."""
     moved: int = 0
     """Rows whose changes are not in ``found``, because their objects have changed keys."""
 

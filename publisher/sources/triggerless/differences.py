@@ -11,15 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Outcome, Reason
+from publisher.model.packed_batches import concat
 from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.record_batches import as_json, batch_of
-from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
+from publisher.sources.columns.row_images import Matrix, non_null
 from publisher.sources.triggerless.hashing import Hashes
-from publisher.sources.triggerless.multi_values import (
-    ChangedValues,
-    list_changed_values,
-    split_values,
-)
+from publisher.sources.triggerless.multi_values import list_changed_values, split_values
 
 Places = npt.NDArray[np.int64]
 
@@ -60,6 +57,34 @@ class TableRows:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    @classmethod
+    def concat(cls, parts: Sequence[TableRows]) -> TableRows:
+        """Joins rows in their order; returns a single part without copying it."""
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part.values for part in parts), strict=True)
+        return cls(
+            np.concatenate([part.hashes for part in parts]),
+            pa.concat_arrays([part.keys for part in parts]),
+            [pa.concat_arrays(column) for column in columns],
+        )
+
+    @classmethod
+    def of_batches(cls, batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
+        """Restores the rows of ``to_batch``."""
+        if not batches:
+            empty = pa.array([], pa.string())
+            return cls(np.zeros(0, np.uint64), empty, [empty] * columns)
+        rows = concat(batches)
+        return cls(rows["hash"].to_numpy(), rows["key"], rows.columns[2 : 2 + columns])
+
+    def to_batch(self) -> pa.RecordBatch:
+        """Returns the rows as a batch."""
+        names = ["hash", "key", *map(str, range(len(self.values)))]
+        columns = [pa.array(self.hashes), self.keys, *self.values]
+        return pa.RecordBatch.from_arrays(columns, names=names)
+
     def take(self, places: Places) -> TableRows:
         """The rows at these places."""
         which = pa.array(places)
@@ -89,7 +114,7 @@ class Differences:
         event = EventType.REPLACE_FIELD if replace else EventType.INSERT_FIELD
         self._add_values(event, rows, chosen, None)
 
-    def add_changed(self, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
+    def add_changed(self, rows: TableRows, chosen: Matrix, old: Sequence[pa.Array] | None) -> None:
         """Adds rows whose chosen columns have changed; ``old`` has the old values by column."""
         if not len(rows):
             return
@@ -152,29 +177,10 @@ class Differences:
         )
 
     def _add_values(
-        self, event: EventType, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None
+        self, event: EventType, rows: TableRows, chosen: Matrix, old: Sequence[pa.Array] | None
     ) -> None:
-        values = self._changed_values(rows.values, chosen, old)
-        self._add(
-            rows.hashes,
-            rows.keys,
-            event_type=event.value,
-            columns=values.columns,
-            old=values.old,
-            new=values.new,
-        )
-
-    def _changed_values(
-        self, new: Sequence[pa.Array], chosen: Mask, old: Sequence[pa.Array] | None
-    ) -> ChangedValues:
-        multiple = [place for place, name in enumerate(self.columns) if name in self.multiple]
-        if multiple:
-            return list_changed_values(self.columns, chosen, new, old, multiple)
-        return ChangedValues(
-            marked_names(self.columns, chosen),
-            None if old is None else marked_values(old, chosen),
-            marked_values(new, chosen),
-        )
+        values = list_changed_values(self.columns, chosen, rows.values, old, self.multiple)
+        self._add(rows.hashes, rows.keys, event_type=event.value, **values._asdict())
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
         self.pieces.append(

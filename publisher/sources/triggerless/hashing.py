@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from publisher.model.arrays import Int64Array
+
 Hashes = npt.NDArray[np.uint64]
 
 _M = np.uint64(0xC6A4A7935BD1E995)
@@ -103,3 +105,11 @@ def _finish(hashes: Hashes) -> Hashes:
     hashes *= _M
     hashes ^= hashes >> _R
     return hashes
+
+
+def bucket_of(hashes: Hashes, buckets: int) -> Int64Array:
+    """The bucket of each hash: buckets are ranges of hashes, and their number is a power of two."""
+    bits = buckets.bit_length() - 1
+    if not bits:
+        return np.zeros(len(hashes), np.int64)
+    return (hashes >> np.uint64(64 - bits)).astype(np.int64)

@@ -1,18 +1,142 @@
-"""Assigns files to tables and finds the columns of files."""
+"""Prepares tables in files for a comparison, with the files of their child tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits, json_lines
-from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
+from publisher.sources.triggerless.comparison import ReadTable, TableInput
 from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.state import identity_of
+from publisher.sources.triggerless.table_shape import (
+    TableShape,
+    child_tables,
+    is_name_of,
+    parent_of,
+    shape_of,
+)
+
+_UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
+"""Approximate ratio of the size of the text to that of the file."""
+
+
+class ClassFiles(NamedTuple):
+    """The files of a compared table, and those of its child tables by name."""
+
+    own: Sequence[Path]
+    children: Mapping[str, Sequence[Path]]
+
+
+def file_inputs(
+    by_table: Mapping[str, Sequence[Path]],
+    spare: Mapping[str, Sequence[Path]],
+    catalogue: Catalogue,
+    options: TriggerlessOptions,
+    reading: SnapshotOptions,
+    wanted: int = 1,
+) -> Iterator[TableInput]:
+    """Prepares the classes of tables in files; ``spare`` has the files of tables that need no comparison.
+
+    The class of a changed child table is compared, too.  Raises ``FatalError`` if a file is missing or does
+    not fit.
+    """
+    files = {**spare, **by_table}
+    names = dict.fromkeys(_class_of(table, files, catalogue, options) for table in by_table)
+    classes = {name: _class_files(name, files, catalogue, options) for name in names}
+    before = files_by_table(options.before, options) if options.before else {}
+    earlier = {
+        name: _class_files(name, before, catalogue, options) for name in classes if before.get(name)
+    }
+    for name, (own, children) in classes.items():
+        paths = {name: own, **children}
+        columns, readings = {}, {}
+        for part, of_part in paths.items():
+            found = columns_of(part, of_part[0], reading, catalogue, options)
+            columns[part], readings[part] = found
+        own_columns = columns.pop(name)
+        shape = shape_of(name, own_columns, catalogue, options, str(own[0]), columns)
+        old = {name: earlier[name].own, **earlier[name].children} if name in earlier else {}
+        tables = tuple(
+            _file_table(part, readings[n], paths[n], old.get(n, ()), wanted)
+            for part in (shape, *shape.children)
+            for n in (part.source_name,)
+        )
+        yield TableInput(
+            tables,
+            sum(_text_bytes(of_part) for of_part in paths.values()),
+            files=tuple(identity_of(own)),
+            child_files={part: identity_of(of_part) for part, of_part in children.items()},
+        )
+
+
+def _file_table(
+    shape: TableShape,
+    reading: SnapshotOptions,
+    now: Sequence[Path],
+    before: Sequence[Path],
+    wanted: int,
+) -> ReadTable:
+    columns = ExpectedColumns(shape.read, optional=frozenset(shape.read), closed=True)
+    current, earlier = (
+        tuple(file_splits.splits(paths, reading, columns, wanted)) if paths else ()
+        for paths in (now, before)
+    )
+    return ReadTable(shape, reading, current, earlier)
+
+
+def _text_bytes(files: Sequence[Path]) -> int:
+    return sum(path.stat().st_size * _UNPACKED.get(path.suffix.lower(), 1) for path in files)
+
+
+def _class_of(
+    table: str,
+    files: Mapping[str, Sequence[Path]],
+    catalogue: Catalogue,
+    options: TriggerlessOptions,
+) -> str:
+    """Names the table to compare for the files of a table: itself, or the parent of a child table."""
+    parent = parent_of(table, catalogue, options)
+    if parent is None:
+        return table
+    for name in files:
+        if is_name_of(name, None, parent.name):
+            return name
+    raise FatalError(
+        f"{table} is a child table of {parent.name}, but there is no file of {parent.name}: export it"
+    )
+
+
+def _class_files(
+    name: str,
+    files: Mapping[str, Sequence[Path]],
+    catalogue: Catalogue,
+    options: TriggerlessOptions,
+) -> ClassFiles:
+    own = files[name]
+    if not own:
+        raise FatalError(f"there is no file of table {name}: export it, or remove it from tables")
+    children: dict[str, list[Path]] = {}
+    for child in child_tables(name, catalogue, options, str(own[0])):
+        found = [path for table in files if is_name_of(table, None, child) for path in files[table]]
+        # with a single name in the settings, all files are listed under this name
+        found += [path for path in own if is_name_of(table_of(path), None, child)]
+        if not found:
+            raise FatalError(
+                f"there is no file of {child}, a child table of {name}: export it, because its values would"
+                " count as removed"
+            )
+        children[child] = found
+    of_children = {path for paths in children.values() for path in paths}
+    return ClassFiles([path for path in own if path not in of_children], children)
+
 
 SAMPLE_BYTES = 1 << 20
 """Number of bytes at the beginning of a JSON file that are searched for keys."""

@@ -19,16 +19,12 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of
 from publisher.sources.live.table_split import TableSplit
-from publisher.sources.triggerless.class_shape import child_tables, with_children
-from publisher.sources.triggerless.comparison import ReadTable, RowCondition
+from publisher.sources.migration import Migration
+from publisher.sources.triggerless.comparison import ReadTable, RowCondition, TableInput
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.plan_comparison import (
-    ComparisonContext,
-    TableInput,
-    check_table_origin,
-    row_condition,
-)
-from publisher.sources.triggerless.table_shape import TableShape, shape_of
+from publisher.sources.triggerless.plan_comparison import check_table_origin, row_condition
+from publisher.sources.triggerless.table_shape import TableShape, child_tables, shape_of
+from publisher.xds.values import text_of
 
 _SAMPLE_BYTES = 1 << 16
 """Bytes of the first rows of a table, from which the mean length of rows is estimated."""
@@ -38,9 +34,11 @@ def live_inputs(
     database_options: DatabaseOptions,
     options: TriggerlessOptions,
     reading: SnapshotOptions,
-    context: ComparisonContext,
+    catalogue: Catalogue,
+    wanted: int,
     stack: ExitStack,
-    text_of: table_reader.TextOf,
+    migration: Migration | None = None,
+    max_rows: int | None = None,
 ) -> list[TableInput]:
     """Prepares the tables of a database; ``stack`` keeps open the snapshots that tasks read.
 
@@ -48,25 +46,25 @@ def live_inputs(
     """
     database = stack.enter_context(Database(database_options))
     inputs = []
-    for name, shape in live_shapes(database, options, context.catalogue).items():
-        parent = _live_table(name, options, row_condition(shape, context.migration))
+    for name, shape in live_shapes(database, options, catalogue).items():
+        parent = _live_table(name, options, row_condition(shape, migration))
         live = [
             replace(
                 parent if part is shape else _child_table(parent, part.source_name),
                 order=part.key[0].read if len(part.key) == 1 else None,
-                max_rows=context.max_rows,
+                max_rows=max_rows,
             )
             for part in (shape, *shape.children)
         ]
-        splits = _splits(database, live, context.wanted, stack)
-        size = sum(_bytes(database, table, splits[0][0], text_of) for table in live)
+        splits = _splits(database, live, wanted, stack)
+        size = sum(_bytes(database, table, splits[0][0]) for table in live)
         origin = _origin(database, live[0])
         tables = tuple(
             ReadTable(part, reading, parts, (), table)
             for part, parts, table in zip((shape, *shape.children), splits, live, strict=True)
         )
         children = {child.source_name: () for child in shape.children}
-        inputs.append(TableInput(name, tables, size, child_files=children, origin=origin))
+        inputs.append(TableInput(tables, size, child_files=children, origin=origin))
     return inputs
 
 
@@ -98,8 +96,7 @@ def live_shapes(
             child: describe(database, _child_table(live, child))
             for child in child_tables(name, catalogue, options, where)
         }
-        shape = shape_of(name, columns, catalogue, options, where)
-        shapes[name] = with_children(shape, children, catalogue, options, where)
+        shapes[name] = shape_of(name, columns, catalogue, options, where, children)
     return shapes
 
 
@@ -133,13 +130,11 @@ def _child_table(parent: LiveTable, name: str) -> LiveTable:
     return LiveTable(name, schema=parent.schema)
 
 
-def _bytes(
-    database: Database, live: LiveTable, split: TableSplit[None], text_of: table_reader.TextOf
-) -> int:
+def _bytes(database: Database, live: LiveTable, split: TableSplit[None]) -> int:
     """Estimates the bytes of a table as text."""
     rows = _count(database, live) if live.max_rows is None else live.max_rows
     whole = replace(split, low=None, high=None)
-    return int(rows * _mean_bytes(database, live, whole, text_of))
+    return int(rows * _mean_bytes(database, live, whole))
 
 
 def _count(database: Database, live: LiveTable) -> int:
@@ -152,9 +147,7 @@ def _count(database: Database, live: LiveTable) -> int:
         return int(database.run(lambda connection: connection.execute(statement).scalar_one()))
 
 
-def _mean_bytes(
-    database: Database, live: LiveTable, split: TableSplit[None], text_of: table_reader.TextOf
-) -> float:
+def _mean_bytes(database: Database, live: LiveTable, split: TableSplit[None]) -> float:
     """Estimates the bytes of a row as text from the first rows; 0 for an empty table."""
     frames = table_reader.read(database, live, split, text_of, _SAMPLE_BYTES)
     try:

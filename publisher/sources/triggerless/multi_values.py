@@ -16,15 +16,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.model.arrays import (
+    Int64Array,
+    begins_island,
+    ends_island,
+    integers,
+    order_by,
+)
 from publisher.model.distinct_values import DistinctValues, lists_of
-from publisher.sources.columns.row_images import Matrix, Places
+from publisher.sources.columns.row_images import Matrix, begins_text
 
 _SEPARATOR = "\n"
 _ESCAPED = re.compile(r"\\([\\n])")
 _UNESCAPED = {"\\": "\\", "n": _SEPARATOR}
 
 
-def group_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
+def group_values(objects: Int64Array, count: int, texts: pa.Array) -> pa.Array:
     """Joins the values of each object to one text, which is null if it has no values.
 
     ``objects`` has the number of each value's object, below ``count``, or -1 for a value of no object.
@@ -35,7 +42,7 @@ def group_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(counts > 0), pc.binary_join(lists, _SEPARATOR), None)
 
 
-def only_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
+def only_values(objects: Int64Array, count: int, texts: pa.Array) -> pa.Array:
     """Returns the value of each object that has exactly one; null for other objects."""
     values = DistinctValues.of(objects, texts)
     counts = np.bincount(values.objects, minlength=count)
@@ -62,85 +69,69 @@ class ChangedValues(NamedTuple):
     new: pa.ListArray
 
 
-class _Entries(NamedTuple):
-    """Changed values of some columns: the row and column of each value, and its images."""
-
-    rows: Places
-    columns: Places
-    old: pa.Array
-    new: pa.Array
-
-
 def list_changed_values(
     names: Sequence[str],
     chosen: Matrix,
     new: Sequence[pa.Array],
     old: Sequence[pa.Array] | None,
-    multiple: Collection[int],
+    multiple: Collection[str],
 ) -> ChangedValues:
     """Lists the chosen values of each row; a multi-valued column is named once for each value.
 
     With old values, the values that only the old row has come first, each without a new value; then those
     that only the new row has, each without an old value.
     """
-    is_single = np.array([place not in multiple for place in range(len(names))])
-    entries = [_single_entries(chosen & is_single, new, old)]
-    for place in sorted(multiple):
-        rows = np.flatnonzero(chosen[:, place])
-        of_rows = new[place].take(pa.array(rows))
-        if old is None:
-            entries.append(_current_entries(place, rows, of_rows))
-        else:
-            before = old[place].take(pa.array(rows))
-            entries.append(_different_entries(place, rows, before, of_rows))
-    rows, columns = (np.concatenate([entry[n] for entry in entries]) for n in (0, 1))
-    order = np.lexsort((columns, rows))
-    counts = np.bincount(rows, minlength=len(chosen))
-    olds, news = (
-        lists_of(pa.concat_arrays([entry[n] for entry in entries]).take(pa.array(order)), counts)
-        for n in (2, 3)
-    )
-    named = pa.array(list(names), pa.string()).take(pa.array(columns[order]))
-    return ChangedValues(lists_of(named, counts), None if old is None else olds, news)
-
-
-def _single_entries(
-    chosen: Matrix, new: Sequence[pa.Array], old: Sequence[pa.Array] | None
-) -> _Entries:
-    rows, columns = np.nonzero(chosen)
+    is_multiple = np.array([name in multiple for name in names], np.bool_)
+    rows, columns = np.nonzero(chosen & ~is_multiple)
     index = pa.array(columns * len(chosen) + rows)
-    images = [
-        pa.nulls(len(rows), pa.string()) if values is None else pa.concat_arrays(values).take(index)
+    before, after = (
+        pa.concat_arrays(values).take(index) if values else pa.nulls(len(rows), pa.string())
         for values in (old, new)
-    ]
-    return _Entries(rows, columns, *images)
-
-
-def _current_entries(place: int, rows: Places, texts: pa.Array) -> _Entries:
-    """One entry for each value, or one without a value for a row without values."""
-    lists = split_values(texts)
-    is_empty = texts.is_null().to_numpy(zero_copy_only=False)
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    rows = np.concatenate([np.repeat(rows, lengths), rows[is_empty]])
-    new = pa.concat_arrays([lists.flatten(), pa.nulls(int(is_empty.sum()), pa.string())])
-    return _Entries(
-        rows, np.full(len(rows), place, np.int64), pa.nulls(len(rows), pa.string()), new
+    )
+    for column in np.flatnonzero(is_multiple).tolist():
+        of_column = np.flatnonzero(chosen[:, column])
+        at = pa.array(of_column)
+        known = None if old is None else old[column].take(at)
+        at, *images = _changed_texts(known, new[column].take(at))
+        rows = np.concatenate([rows, of_column[at]])
+        columns = np.concatenate([columns, np.full(len(at), column)])
+        before, after = map(pa.concat_arrays, zip((before, after), images, strict=True))
+    if is_multiple.any():
+        order = order_by(rows, columns)
+        rows, columns = rows[order], columns[order]
+        before, after = (image.take(pa.array(order)) for image in (before, after))
+    counts = np.bincount(rows, minlength=len(chosen))
+    named = pa.array(list(names), pa.string()).take(pa.array(columns))
+    return ChangedValues(
+        lists_of(named, counts),
+        None if old is None else lists_of(before, counts),
+        lists_of(after, counts),
     )
 
 
-def _different_entries(place: int, rows: Places, before: pa.Array, after: pa.Array) -> _Entries:
-    """One entry for each value that only one of two rows has."""
-    pairs = zip(split_values(before).to_pylist(), split_values(after).to_pylist(), strict=True)
-    at: list[int] = []
-    images: list[tuple[str | None, str | None]] = []
-    for row, (olds, news) in zip(rows.tolist(), pairs, strict=True):
-        known, current = set(olds or ()), set(news or ())
-        differing = [(value, None) for value in olds or () if value not in current]
-        differing += [(None, value) for value in news or () if value not in known]
-        at += [row] * len(differing)
-        images += differing
-    old, new = (pa.array([image[n] for image in images], pa.string()) for n in (0, 1))
-    return _Entries(np.array(at, np.int64), np.full(len(at), place, np.int64), old, new)
+def _changed_texts(old: pa.Array | None, new: pa.Array) -> tuple[Int64Array, pa.Array, pa.Array]:
+    """The rows, the old and the new values of joined texts, for values that only one of two rows has.
+
+    Without old texts, all values are new, and a row without values has a null."""
+    values = split_values(new)
+    rows, texts = integers(pc.list_parent_indices(values)), values.flatten()
+    if old is None:
+        empty = np.flatnonzero(new.is_null())
+        rows = np.concatenate([rows, empty])
+        nulls = pa.nulls(len(rows), pa.string())
+        return rows, nulls, pa.concat_arrays([texts, nulls[: len(empty)]])
+    known = split_values(old)
+    rows = np.concatenate([integers(pc.list_parent_indices(known)), rows])
+    texts = pa.concat_arrays([known.flatten(), texts])
+    is_new = np.arange(len(rows)) >= len(rows) - len(values.flatten())
+    # the old and the new one of equal values are neighbours
+    table = pa.table({"row": rows, "text": texts})
+    order = pc.sort_indices(table, [("row", "ascending"), ("text", "ascending")]).to_numpy()
+    begins = begins_island(rows[order]) | begins_text(texts.take(pa.array(order)))
+    alone = order[begins & ends_island(begins)]
+    alone = alone[order_by(rows[alone], is_new[alone])]
+    texts, is_old = texts.take(pa.array(alone)), pa.array(~is_new[alone])
+    return rows[alone], pc.if_else(is_old, texts, None), pc.if_else(is_old, None, texts)
 
 
 def _escape(texts: pa.Array) -> pa.Array:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Reason
-from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.columns.row_images import Places
+from publisher.sources.triggerless.decode import UnreadableRow
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.multi_values import group_values, only_values
 from publisher.sources.triggerless.table_shape import TableShape
@@ -74,8 +74,8 @@ def _merge_rows(shape: TableShape, rows: TableRows) -> TableRows:
     return TableRows(hashes.to_numpy(), keys, values)
 
 
-def orphan_faults(shape: TableShape, objects: BucketObjects) -> Iterator[tuple[RecordFault, str]]:
-    """Yields the fault of each row of a child table without parent, with the row as JSON text."""
+def orphan_faults(shape: TableShape, objects: BucketObjects) -> Iterator[UnreadableRow]:
+    """Yields the fault of each row of a child table without parent."""
     for child, rows in zip(shape.children, objects.orphans, strict=True):
         names = ["key", *child.others]
         for key, *values in zip(*(a.to_pylist() for a in (rows.keys, *rows.values)), strict=True):
@@ -84,4 +84,4 @@ def orphan_faults(shape: TableShape, objects: BucketObjects) -> Iterator[tuple[R
                 " add this parent, or delete the row"
             )
             raw = as_json(dict(zip(names, [key, *values], strict=True)))
-            yield RecordFault(Reason.TABLE_KEY, detail), raw
+            yield UnreadableRow(Reason.TABLE_KEY, detail, raw)

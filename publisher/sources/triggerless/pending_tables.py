@@ -8,8 +8,8 @@ from pathlib import Path
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.table_queue.hints import Hints, read_hints
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.triggerless.carry_over import TriggerlessState
 from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.state import TriggerlessState
 
 MICROSECONDS = 1_000_000
 

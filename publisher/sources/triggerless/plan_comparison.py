@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from publisher.database.identity import TableOrigin
-from publisher.database.options import DatabaseOptions
-from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Catalogue
+from publisher.errors import FatalError, InternalError, UsageError
+from publisher.ledger.conservation import gather_tallies
+from publisher.sources.contract import CarryOver, PrepareContext
 from publisher.sources.files.file_splits import Split
 from publisher.sources.migration import Migration
 from publisher.sources.table_origin import FILES, check_origin
-from publisher.sources.triggerless.carry_over import (
-    FOUND,
-    KNOWN,
-    UNPUBLISHED,
-    TriggerlessState,
-    write_state,
+from publisher.sources.triggerless.changed_keys import MovedObjects, join_keys
+from publisher.sources.triggerless.comparison import (
+    BucketResult,
+    Comparison,
+    PieceKind,
+    RowCondition,
+    TableInput,
+    TableWork,
 )
-from publisher.sources.triggerless.compare import (
+from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.relate import (
     ComparisonCounts,
     ComparisonRules,
     EmptiedCounts,
     First,
 )
-from publisher.sources.triggerless.comparison import (
-    BucketResult,
-    Comparison,
-    KnownFiles,
-    ReadTable,
-    RowCondition,
-    TableWork,
-)
-from publisher.sources.triggerless.join_keys import TableDifferences, join_keys
-from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.sources.triggerless.state import FOUND, KNOWN, TriggerlessState, write_state
 from publisher.sources.triggerless.table_shape import TableShape
-from publisher.sources.triggerless.tasks import check_results
-from publisher.sources.triggerless.unpublished import unpublished_of
 
 BUCKET_BYTES = 16 << 20
 """Approximate bytes of text per bucket; a task needs a multiple of this memory."""
@@ -50,99 +41,43 @@ _FEW_DELETES = 100
 """Number of missing rows of a table that are always accepted as deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonContext:
-    """The facts about a run that a comparison needs."""
-
-    catalogue: Catalogue
-    target: Path
-    """Directory of the new state."""
-    wanted: int
-    """Approximate number of splits per table."""
-    number: int = 1
-    """Number of the comparison in positions; a job never uses a number twice."""
-    state: Path | None = None
-    """The state of the last run."""
-    keep: bool = True
-    """Whether to write a new state."""
-    clock: int = 0
-    """Time of the run in microseconds since 1970 UTC."""
-    hinted: int | None = None
-    """See ``TriggerlessState``."""
-    migration: Migration | None = None
-    max_rows: int | None = None
-    """Maximum number of rows to read per database table, for a sample; ``None`` for all rows."""
-    source: str = ""
-    """Name of the source, for messages."""
-    accepts_database: bool = False
-    """See ``CarryOver``."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableInput:
-    """A table to compare, from files or from a database."""
-
-    name: str
-    tables: tuple[ReadTable, ...]
-    """The table, then its child tables."""
-    bytes: int
-    """Approximate size of their text."""
-    identity: tuple[object, ...] = ()
-    """Identity of its files, see ``identity_of``."""
-    child_files: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    """Identity of the files of each child table."""
-    origin: TableOrigin | None = None
-    """Its database; ``None`` for files."""
-
-    @property
-    def shape(self) -> TableShape:
-        """Shape of the table."""
-        return self.tables[0].shape
-
-
 _STARTS_OVER = "so that it starts over by startup_option; rows deleted since then are not published"
 
 
 def comparison_of(
     tables: Sequence[TableInput],
     options: TriggerlessOptions,
-    context: ComparisonContext,
-    database: DatabaseOptions | None = None,
-    text_of: Callable[[Any], str | None] = str,
+    migration: Migration | None,
+    context: PrepareContext,
 ) -> Comparison:
     """Plans the comparison of tables.  Raises ``FatalError`` if the state does not fit."""
-    state = TriggerlessState.read(context.state) if context.state is not None else None
+    carry_over = context.carry_over or CarryOver(None, context.staged)
+    state = None if carry_over.before is None else TriggerlessState.read(carry_over.before)
     if state is not None:
         refuse_other_contents(state, options)
     names: dict[tuple[object, ...], str] = {}
+    notes: list[str] = []
     for table in tables:
-        other = names.setdefault(table.shape.identity[:2], table.name)
-        if other != table.name:
+        name = table.shape.source_name
+        other = names.setdefault(table.shape.identity[:2], name)
+        if other != name:
             raise FatalError(
-                f"{other} and {table.name} would be one table, {table.shape.table}, in documents: correct"
+                f"{other} and {name} would be one table, {table.shape.table}, in documents: correct"
                 " tables or identifier_case"
             )
-    known = {} if state is None else state.tables
-    place = f"source {context.source}: table"
-    notes = [
-        note
-        for table in tables
-        if table.name in known
-        for note in check_table_origin(
-            f"{place} {table.name}",
-            known[table.name],
-            table.origin,
-            accepts=context.accepts_database,
-        )
-    ]
-    works = tuple(_work(table, options, context, state) for table in tables)
+        if state is not None and name in state.tables:
+            place, accepts = (
+                f"source {carry_over.source}: table {name}",
+                carry_over.accepts_database,
+            )
+            entry = state.tables[name]
+            notes += check_table_origin(place, entry, table.origin, accepts=accepts)
     return Comparison(
-        works,
-        str(context.target),
-        context.keep,
+        tuple(_work(table, options, migration, context.number, state) for table in tables),
+        str(context.staged),
+        context.carry_over is not None,
         options.binary_text,
-        database,
-        text_of,
+        context.database,
         tuple(notes),
     )
 
@@ -170,21 +105,23 @@ _FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", 
 def _work(
     table: TableInput,
     options: TriggerlessOptions,
-    context: ComparisonContext,
+    migration: Migration | None,
+    number: int,
     state: TriggerlessState | None,
 ) -> TableWork:
-    entry = state.tables.get(table.name) if state is not None else None
-    known = _known_files(state, entry, table.shape) if state and entry else None
-    size = max(table.bytes, entry["bytes"] if entry else 0)
-    migration = context.migration
+    name = table.shape.source_name
+    last = {} if state is None else state.tables.get(name, {})
+    if state is not None and last:
+        _refuse_other_shape(state, last, table.shape)
     first: First = "add"
-    is_complete = entry is not None and entry["whole"]
+    is_complete = last and last["whole"]
     if not is_complete and not table.tables[0].before and migration is None:
         first = _FIRST[options.startup_option]
     return TableWork(
-        table.tables if known is None else tuple(replace(t, before=()) for t in table.tables),
-        known,
-        options.buckets or _buckets(size),
+        table,
+        () if state is None else state.files(name),
+        last,
+        options.buckets or _buckets(max(table.bytes, last.get("bytes", 0))),
         ComparisonRules(
             options.state,
             first,
@@ -193,13 +130,8 @@ def _work(
             multiple=table.shape.multiple,
             is_view=table.shape.is_view,
         ),
-        context.number,
+        number,
         row_condition(table.shape, migration),
-        table.identity,
-        table.child_files,
-        entry or {},
-        table.origin,
-        unpublished_of(state.folder, entry) if state and entry else None,
     )
 
 
@@ -217,24 +149,20 @@ def row_condition(shape: TableShape, migration: Migration | None) -> RowConditio
     return RowCondition(equal, tuple(shape.canonical(key) for key in migration.keys))
 
 
-def _known_files(
-    state: TriggerlessState,
-    entry: Mapping[str, Any],
-    shape: TableShape,
-) -> KnownFiles:
+def _refuse_other_shape(
+    state: TriggerlessState, last: Mapping[str, Any], shape: TableShape
+) -> None:
+    """Raises ``FatalError`` if a table has another key or other kinds of columns than in the state."""
     schema, table, key = shape.identity
     current = {"schema": schema, "table": table, "key": list(key)}
-    changed = [name for name, value in current.items() if entry[name] != value]
-    multiple = set(entry.get("multiple", ()))
-    changed += [
-        n for n in entry["columns"] if n in shape.columns and n in shape.multiple ^ multiple
-    ]
+    changed = [name for name, value in current.items() if last[name] != value]
+    other = shape.multiple ^ {*last["multiple"]}
+    changed += [name for name in last["columns"] if name in shape.columns and name in other]
     if changed:
         raise FatalError(
             f"{', '.join(changed)} of table {shape.source_name} changed since its state was"
             f" written ({state.folder}): undo this change, or remove the state and migrate"
         )
-    return KnownFiles(str(state.folder / KNOWN), tuple(entry["files"]), tuple(entry["columns"]))
 
 
 def _buckets(size: int) -> int:
@@ -245,42 +173,59 @@ def _buckets(size: int) -> int:
 def finish_comparison(
     comparison: Comparison,
     results: list[BucketResult],
-    context: ComparisonContext,
     options: TriggerlessOptions,
+    migration: Migration | None,
+    hinted: int | None,
+    context: PrepareContext,
 ) -> tuple[DifferenceSplit, ...]:
     """Writes the new state after the tasks, and returns the splits of the differences.
 
-    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if too many rows of
-    a table are missing, ``UsageError`` if a migrated key is unknown.
+    ``hinted`` is the time of the last sample, see ``TriggerlessState``.  Raises ``InternalError`` unless
+    every row that was read was compared, ``FatalError`` if too many rows of a table are missing,
+    ``UsageError`` if a migrated key is unknown.
     """
-    results = check_results(comparison, results)
-    target = Path(comparison.target)
-    if context.migration is not None:
-        _refuse_missing_keys(comparison, results, context.migration)
-    differences: list[TableDifferences] = []
-    for number, table in enumerate(comparison.tables):
-        first = comparison.first_partition(number)
-        table_results = results[first : first + table.buckets]
-        differences.append(join_keys(table.shape, table_results, target / FOUND))
-        _refuse_wrong_input(table, differences[-1], options)
-    _remove_others(target / FOUND, {name for each in differences for name in each.files})
-    _remove_others(target / KNOWN, {result.known for result in results if result.known})
+    results = _check_results(comparison, results)
+    if migration is not None:
+        _refuse_missing_keys(comparison, results, migration)
+    target, carry_over = context.staged, context.carry_over
     splits: list[DifferenceSplit] = []
     tables: dict[str, Mapping[str, Any]] = {}
-    for table, found in zip(comparison.tables, differences, strict=True):
-        splits += difference_splits(table, found, context)
-        tables[table.shape.source_name] = _describe_table(table, found.results, context)
-    if comparison.keep:
-        hinted = context.hinted
-        if context.state is not None:
-            state = TriggerlessState.read(context.state)
-            tables |= state.carry_over(target, tables)
-            hinted = state.hinted if hinted is None else hinted
-        migration = None if context.migration is None else context.migration.plain()
-        write_state(target, TriggerlessState(target, options.state, tables, hinted, migration))
-    else:
-        shutil.rmtree(target / KNOWN)
+    for number, table in enumerate(comparison.tables):
+        first = comparison.buckets().index((number, 0))
+        found = results[first : first + table.buckets]
+        own, moved = join_keys(table.shape, found, target / FOUND)
+        _refuse_wrong_input(table, own, moved, options)
+        splits += _difference_splits(table, own, moved, target / FOUND, context.wanted)
+        if carry_over is not None:
+            clock = None if migration is not None else carry_over.clock
+            tables[table.shape.source_name] = _describe_table(table, own, clock)
+    _remove_others(target / FOUND, {name for split in splits for name in split.payload.files})
+    _remove_others(target / KNOWN, {result.known for result in results if result.known})
+    if carry_over is None:
+        (target / KNOWN).rmdir()
+        return tuple(splits)
+    if carry_over.before is not None:
+        state = TriggerlessState.read(carry_over.before)
+        tables |= state.carry_over(target, tables)
+        hinted = state.hinted if hinted is None else hinted
+    plain = None if migration is None else migration.plain()
+    write_state(target, TriggerlessState(target, options.state, tables, hinted, plain))
     return tuple(splits)
+
+
+def _check_results(comparison: Comparison, results: list[BucketResult]) -> list[BucketResult]:
+    """Sorts results by partition.  Raises ``InternalError`` unless every row that was read was compared."""
+    results = sorted(results, key=lambda result: result.partition)
+    read = gather_tallies(result.tallies for result in results)
+    splits = enumerate(comparison.splits())
+    expected = {number for number, work in splits if work.kind is PieceKind.NOW}
+    compared = sum(result.read for result in results)
+    if read.keys() != expected or sum(read.values()) != compared:
+        raise InternalError(
+            f"{sum(read.values())} rows were read, but {compared} were compared: nothing was published;"
+            " run again, and report this if it happens again"
+        )
+    return results
 
 
 def _refuse_missing_keys(
@@ -301,12 +246,14 @@ def _refuse_missing_keys(
 
 
 def _refuse_wrong_input(
-    table: TableWork, found: TableDifferences, options: TriggerlessOptions
+    table: TableWork,
+    results: Sequence[BucketResult],
+    moved: MovedObjects | None,
+    options: TriggerlessOptions,
 ) -> None:
-    """Refuses exports that are probably truncated."""
-    results = found.results
+    """Raises ``FatalError`` if the input is probably truncated."""
     counts = sum((result.counts for result in results), ComparisonCounts())
-    deleted = counts.vanished + (found.moved.deleted if found.moved is not None else 0)
+    deleted = counts.vanished + (0 if moved is None else moved.deleted)
     if deleted > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
             f"{deleted:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
@@ -315,7 +262,7 @@ def _refuse_wrong_input(
         )
     for name in table.shape.multiple:
         parts = [result.emptied[name] for result in results if name in result.emptied]
-        total = sum(parts, EmptiedCounts(0, 0))
+        total = sum(parts, EmptiedCounts())
         if total.emptied > max(_FEW_DELETES, options.most_deleted * total.known):
             raise FatalError(
                 f"{total.emptied:,} of {total.known:,} objects of table {table.shape.source_name} have lost"
@@ -324,58 +271,69 @@ def _refuse_wrong_input(
             )
 
 
-def difference_splits(
-    table: TableWork, found: TableDifferences, context: ComparisonContext
-) -> list[DifferenceSplit]:
+def _difference_splits(
+    table: TableWork,
+    results: Sequence[BucketResult],
+    moved: MovedObjects | None,
+    folder: Path,
+    wanted: int,
+) -> Iterator[DifferenceSplit]:
     """Divides the differences of a table, in the order of hashes, into splits of some buckets each.
 
     The last split has the changes of objects with changed keys."""
-    results = found.results
-    buckets = max(1, -(-len(results) // context.wanted))
-    splits, number = [], 1
+    shape, number = table.shape, 1
+
+    def split(files: Sequence[str], read: int, unchanged: int, baseline: int) -> DifferenceSplit:
+        size = sum((folder / name).stat().st_size for name in files)
+        differences = FoundDifferences(
+            shape.source_name,
+            shape.schema,
+            shape.table,
+            table.generation,
+            files=tuple(files),
+            first=number,
+            unchanged=unchanged,
+            baseline=baseline,
+            read=read,
+            is_view=shape.is_view,
+            children=shape.child_tables,
+        )
+        return Split(str(folder), size, size, differences)
+
+    buckets = max(1, -(-len(results) // wanted))
     for start in range(0, len(results), buckets):
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
-        differences = FoundDifferences(
-            table.shape.source_name,
-            table.shape.schema,
-            table.shape.table,
-            table.generation,
-            files=tuple(result.found for result in part),
-            first=number,
-            unchanged=counts.unchanged,
-            baseline=counts.baseline,
-            read=counts.read
-            + counts.vanished
-            + sum(result.unreadable + result.orphans - result.moved for result in part),
-            is_view=table.shape.is_view,
-            children=table.shape.child_tables,
-        )
-        splits.append(_split_of(differences, context))
+        others = sum(result.unreadable + result.orphans - result.moved for result in part)
+        read = counts.read + counts.vanished + others
+        yield split([result.found for result in part], read, counts.unchanged, counts.baseline)
         number += sum(result.found_rows for result in part)
-    if found.moved is not None:
-        files, read = (found.moved.name,), found.moved.records
-        rest = replace(differences, files=files, first=number, unchanged=0, baseline=0, read=read)
-        splits.append(_split_of(rest, context))
-    return splits
-
-
-def _split_of(differences: FoundDifferences, context: ComparisonContext) -> DifferenceSplit:
-    size = sum((context.target / FOUND / name).stat().st_size for name in differences.files)
-    return Split(str(context.target / FOUND), size, size, differences)
+    if moved is not None:
+        yield split([moved.name], moved.records, 0, 0)
 
 
 def _describe_table(
-    table: TableWork, results: Sequence[BucketResult], context: ComparisonContext
+    table: TableWork, results: Sequence[BucketResult], clock: int | None
 ) -> Mapping[str, Any]:
-    """Describes a compared table for the new state."""
+    """Describes a compared table for the new state; ``clock`` is the time of the comparison.
+
+    Without it the rows were migrated, which compares nothing: the next comparison may have to report deleted
+    rows."""
     schema, name, key = table.shape.identity
     counts = sum((result.counts for result in results), ComparisonCounts())
-    migrated = context.migration is not None
-    last = table.last
-    keys = {key for result in results for key in result.unpublished}
-    unpublished = last.get(UNPUBLISHED, {"keys": {}})
-    kept = {key: quiet for key, quiet in unpublished["keys"].items() if key in keys}
+    origin = table.input.origin
+    compared: dict[str, Any] = {
+        "compared": clock,
+        "input": list(table.input.files),
+        "children": dict(table.input.child_files),
+        "origin": origin and asdict(origin),
+        "whole": True,
+        "bytes": sum(result.bytes for result in results),
+    }
+    if clock is None:
+        never: dict[str, Any] = {"compared": 0, "input": [], "children": {}, "bytes": 0}
+        never["whole"] = table.condition == RowCondition()
+        compared |= never | {fact: table.last[fact] for fact in compared if table.last}
     return {
         "schema": schema,
         "table": name,
@@ -383,17 +341,10 @@ def _describe_table(
         "columns": list(table.shape.columns),
         "multiple": sorted(table.shape.multiple),
         "generation": table.generation,
-        # a migration compares nothing: the next comparison may have to report deleted rows
-        "compared": last.get("compared", 0) if migrated else context.clock,
-        "input": last.get("input", []) if migrated else list(table.identity),
-        "children": last.get("children", {}) if migrated else dict(table.child_files),
-        "origin": last["origin"] if migrated and last else table.origin and asdict(table.origin),
-        "whole": last.get("whole", table.condition == RowCondition()) if migrated else True,
-        "rows": sum(result.known_rows for result in results),
-        "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
+        **compared,
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
-    } | ({UNPUBLISHED: {"keys": kept, "file": unpublished["file"]}} if kept else {})
+    }
 
 
 def _remove_others(folder: Path, wanted: set[str]) -> None:

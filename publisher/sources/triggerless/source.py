@@ -19,7 +19,7 @@ from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
-from publisher.model.change import Outcome, Position, Reason
+from publisher.model.change import Outcome, Position
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.record_batches import (
@@ -45,12 +45,7 @@ from publisher.sources.live.table_split import TableSplit
 from publisher.sources.migration import Migration
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.carry_over import (
-    TriggerlessState,
-    identity_of,
-    remove_replaced_rows,
-)
-from publisher.sources.triggerless.class_files import file_inputs, group_classes
+from publisher.sources.triggerless.comparison import TableInput
 from publisher.sources.triggerless.live_tables import (
     live_inputs,
     live_shapes,
@@ -58,16 +53,15 @@ from publisher.sources.triggerless.live_tables import (
 )
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.pending_tables import choose_tables, comparison_notes
-from publisher.sources.triggerless.plan_comparison import (
-    ComparisonContext,
-    TableInput,
-    comparison_of,
-    finish_comparison,
-)
+from publisher.sources.triggerless.plan_comparison import comparison_of, finish_comparison
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.sources.triggerless.state import (
+    TriggerlessState,
+    identity_of,
+    keep_unpublished,
+    remove_replaced_rows,
+)
 from publisher.sources.triggerless.tasks import run_comparison
-from publisher.sources.triggerless.unpublished import keep_unpublished
-from publisher.xds.values import text_of
 
 _ROWS = 8192
 
@@ -82,8 +76,6 @@ class Triggerless(ComparingSource):
     options: TriggerlessOptions = field(default_factory=TriggerlessOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "triggerless"
-    staged: Path | None = None
-    """Folder of the differences until the commit of their run; ``None``: splits name the folder."""
     first_files: Mapping[str, str] = field(default_factory=dict)
     """The first file of each compared table, as it was named."""
     hinted: int | None = None
@@ -201,11 +193,9 @@ class Triggerless(ComparingSource):
         if paths:
             by_table = input_files.files_by_table(paths, options)
             files = [path for of_table in by_table.values() for path in of_table]
-            ctx = ComparisonContext(catalogue, Path(), wanted=1)
-            classes = group_classes(by_table, {}, catalogue, options)
-            tables = file_inputs(classes, options, self.snapshot, ctx)
-            size = sum(path.stat().st_size for path in files)
-            return f"{len(tables)} table(s) in {len(files)} file(s), {size:,} bytes"
+            inputs = input_files.file_inputs(by_table, {}, catalogue, options, self.snapshot)
+            count, size = len(list(inputs)), sum(path.stat().st_size for path in files)
+            return f"{count} table(s) in {len(files)} file(s), {size:,} bytes"
         assert database is not None  # the settings require it
         with Database(database) as connected:
             shapes = live_shapes(connected, options, catalogue)
@@ -216,47 +206,44 @@ class Triggerless(ComparingSource):
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``Source.prepare``: compares the tables of the files, or of the database."""
-        options, carry_over = self.options, context.carry_over
+        options = self.options
         if context.sample is not None and not context.paths:
             options = replace(options, startup_option="all")
-        ctx = ComparisonContext(
-            catalogue=context.catalogue,
-            target=context.staged,
-            wanted=context.wanted,
-            number=context.number,
-            state=carry_over.before if carry_over is not None else None,
-            keep=carry_over is not None,
-            clock=carry_over.clock if carry_over is not None else 0,
-            hinted=self.hinted,
-            migration=self.migration,
-            max_rows=context.sample,
-            source=carry_over.source if carry_over is not None else "",
-            accepts_database=carry_over is not None and carry_over.accepts_database,
-        )
         with ExitStack() as stack:
-            if context.paths:
-                tables = self._file_inputs(context, ctx)
-            else:
-                assert context.database is not None  # the settings require it
-                tables = live_inputs(context.database, options, self.snapshot, ctx, stack, text_of)
-            comparison = comparison_of(tables, options, ctx, context.database, text_of)
+            tables = self._inputs(context, options, stack)
+            comparison = comparison_of(tables, options, self.migration, context)
             results = run_comparison(comparison, context.tasks)
-            splits = finish_comparison(comparison, results, ctx, options)
+        splits = finish_comparison(
+            comparison, results, options, self.migration, self.hinted, context
+        )
         paths = self.files(context.paths) if context.paths else ()
         by_name = input_files.group_by_table(paths, options)
         first_files = {name: str(files[0]) for name, files in by_name.items() if files}
         source = replace(self, first_files=first_files)
         return PreparedSource(source, splits, comparison.notes)
 
-    def _file_inputs(self, context: PrepareContext, ctx: ComparisonContext) -> list[TableInput]:
-        """Prepares the tables in files; for a sample only the first of them."""
-        options = self.options
-        by_table = input_files.files_by_table(context.paths, options)
-        spare = input_files.group_by_table(self.spare_files, replace(options, tables=()))
-        classes = group_classes(by_table, spare, context.catalogue, options)
-        if context.sample is not None:
-            classes = dict(islice(classes.items(), 1))
-        return file_inputs(classes, options, self.snapshot, ctx)
+    def _inputs(
+        self, context: PrepareContext, options: TriggerlessOptions, stack: ExitStack
+    ) -> list[TableInput]:
+        """Prepares the tables of the files or of the database; of files for a sample only the first."""
+        if context.paths:
+            by_table = input_files.files_by_table(context.paths, options)
+            spare = input_files.group_by_table(self.spare_files, replace(options, tables=()))
+            inputs = input_files.file_inputs(
+                by_table, spare, context.catalogue, options, self.snapshot, context.wanted
+            )
+            return list(islice(inputs, None if context.sample is None else 1))
+        assert context.database is not None  # the settings require it
+        return live_inputs(
+            context.database,
+            options,
+            self.snapshot,
+            context.catalogue,
+            context.wanted,
+            stack,
+            self.migration,
+            context.sample,
+        )
 
     def file_of(self, split: Split[Any] | TableSplit[Any]) -> str:
         """The first file of the table."""
@@ -265,8 +252,13 @@ class Triggerless(ComparingSource):
 
     def read(self, split: Any, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
-        reader = _DifferenceReader(split, number, ctx)
-        yield from reader.batches(self._difference_batches(split))
+        found, first = split.payload, split.payload.first
+        place = Place(ctx.source, number, found.source_name, ctx.lanes)
+        yield from _unchanged_rows(place, found)
+        for differences in self._difference_batches(split):
+            yield _records(place, found, differences, first)
+            first += differences.num_rows
+        yield tally(place, found.read)
 
     def position_text(self, position: Position) -> str:
         """Writes a position as ``TABLE:COMPARISON:NUMBER``."""
@@ -307,90 +299,69 @@ class Triggerless(ComparingSource):
                 ) from error
 
 
-class _DifferenceReader:
-    """Reads the differences of a table."""
-
-    def __init__(self, split: DifferenceSplit, number: int, ctx: Context) -> None:
-        self._split = split
-        self._payload = split.payload
-        self._lanes = ctx.lanes
-        self._place = Place(ctx.source, number, self._payload.source_name, ctx.lanes)
-        self._hash = table_hash(self._payload.schema, self._payload.table)
-
-    def batches(self, difference_batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Reads batches of ``RECORD_SCHEMA``, the tally last."""
-        for reason, rows in self._payload.ignored.items():
-            if rows:
-                yield self._summary(reason, rows)
-        first = self._payload.first
-        for differences in difference_batches:
-            yield self._records(differences, first)
-            first += differences.num_rows
-        yield tally(self._place, self._payload.read)
-
-    def _summary(self, reason: Reason, rows: int) -> pa.RecordBatch:
-        """One record for all rows that are ignored for the same reason."""
-        return batch(
-            1,
-            source=self._place.source,
-            lane=self._place.split % self._lanes,
-            part=self._payload.source_name,
-            rank=0,
-            high=self._payload.generation,
-            low=0,
-            ordinal=self._place.split,
-            split=self._place.split,
-            row=0,
-            records=rows,
-            schema=self._payload.schema,
-            table=self._payload.table,
-            outcome=Outcome.IGNORED.value,
-            reason=str(reason),
-        )
-
-    def _records(self, differences: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        count = differences.num_rows
-        numbers = np.arange(first, first + count, dtype=np.int64)
-        return batch(
-            count,
-            source=self._place.source,
-            lane=self._record_lanes(differences.column("key"), numbers),
-            part=self._payload.source_name,
-            rank=numbers,
-            high=self._payload.generation,
-            low=numbers,
-            ordinal=0,
-            split=self._place.split,
-            row=numbers,
-            records=_records_of(differences),
-            schema=self._payload.schema,
-            table=self._payload.table,
-            is_view=self._payload.is_view or None,
-            children=self._children(differences.column("columns")),
-            **{name: differences.column(name) for name in _DIFFERENCE_COLUMNS},
-        )
-
-    def _children(self, columns: pa.ListArray) -> pa.ListArray | None:
-        """Returns the child table of each column; ``None`` if the class has no child tables."""
-        tables = self._payload.children
-        if not tables:
-            return None
-        places = pc.index_in(columns.flatten(), pa.array(tables, pa.string()))
-        names = pa.array(tables.values(), pa.string()).take(places)
-        return lists_like(columns, names, columns.is_null())
-
-    def _record_lanes(self, keys: pa.Array, numbers: np.ndarray) -> pa.Array:
-        lanes = key_lanes(self._hash, keys, self._lanes)
-        if keys.null_count:
-            without_key = keys.is_null().to_numpy(zero_copy_only=False)
-            lanes = np.where(without_key, record_lanes(self._place, numbers), lanes)
-        return pa.array(lanes, pa.int32())
+def _unchanged_rows(place: Place, found: FoundDifferences) -> Iterator[pa.RecordBatch]:
+    """Yields one record for all rows that are ignored for the same reason."""
+    for reason, rows in found.ignored.items():
+        if rows:
+            yield batch(
+                1,
+                source=place.source,
+                lane=place.split % place.lanes,
+                part=found.source_name,
+                rank=0,
+                high=found.generation,
+                low=0,
+                ordinal=place.split,
+                split=place.split,
+                row=0,
+                records=rows,
+                schema=found.schema,
+                table=found.table,
+                outcome=Outcome.IGNORED.value,
+                reason=str(reason),
+            )
 
 
-def _records_of(differences: pa.RecordBatch) -> pa.Array | int:
-    """Returns the number of records of each difference: one, if its file does not say another."""
+def _records(
+    place: Place, found: FoundDifferences, differences: pa.RecordBatch, first: int
+) -> pa.RecordBatch:
+    """Turns differences into records; the first one has the number ``first``."""
+    count = differences.num_rows
+    numbers = np.arange(first, first + count, dtype=np.int64)
+    keys = differences["key"]
+    lanes = key_lanes(table_hash(found.schema, found.table), keys, place.lanes)
+    if keys.null_count:
+        without_key = keys.is_null().to_numpy(zero_copy_only=False)
+        lanes = np.where(without_key, record_lanes(place, numbers), lanes)
+    # one record for each difference, if their file does not say another number
     has_records = "records" in differences.schema.names
-    return differences.column("records") if has_records else 1
+    return batch(
+        count,
+        source=place.source,
+        lane=pa.array(lanes, pa.int32()),
+        part=found.source_name,
+        rank=numbers,
+        high=found.generation,
+        low=numbers,
+        ordinal=0,
+        split=place.split,
+        row=numbers,
+        records=differences["records"] if has_records else 1,
+        schema=found.schema,
+        table=found.table,
+        is_view=found.is_view or None,
+        children=_children(found.children, differences["columns"]),
+        **{name: differences[name] for name in _DIFFERENCE_COLUMNS},
+    )
+
+
+def _children(tables: Mapping[str, str], columns: pa.ListArray) -> pa.ListArray | None:
+    """Returns the child table of each column; ``None`` if the class has no child tables."""
+    if not tables:
+        return None
+    places = pc.index_in(columns.flatten(), pa.array(tables, pa.string()))
+    names = pa.array(tables.values(), pa.string()).take(places)
+    return lists_like(columns, names, columns.is_null())
 
 
 _SHOWN = ("key", "event_type", "columns", "old", "new")

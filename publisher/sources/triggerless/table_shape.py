@@ -1,44 +1,26 @@
-"""The shape of a compared table: its columns and key; reads its rows as keys and texts."""
+"""The shape of a compared table: its columns and key, and the child tables of its class."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from publisher.errors import FatalError, UsageError
-from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
-from publisher.model.change import Reason
-from publisher.model.keys import (
-    IdentifierCase,
-    KeyProblem,
-    canonical,
-    decimal_text,
-    integer_text,
-    parse,
+from publisher.errors import FatalError, TableRefusedError, UsageError
+from publisher.model.catalogue import (
+    Catalogue,
+    ChildTable,
+    ColumnKind,
+    JobCatalogue,
+    LayeredCatalogue,
+    Table,
 )
+from publisher.model.classes import attribute_of
+from publisher.model.keys import IdentifierCase, KeyProblem, canonical, parse
 from publisher.model.names import equal_in_any_case, find_name
-from publisher.sources.columns.base64_columns import column_texts
-from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Names, RecordFault, TargetTable, split_name
-from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.options import TriggerlessOptions
-
-Mask = npt.NDArray[np.bool_]
-
-_CANONICAL = {
-    ColumnKind.INT: r"^(?:0|-?[1-9][0-9]*)$",
-    ColumnKind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
-}
-_NUMBERS: dict[ColumnKind, Callable[[str], str | None]] = {
-    ColumnKind.INT: integer_text,
-    ColumnKind.DECIMAL: decimal_text,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,40 +87,20 @@ class TableShape:
         return text
 
 
-class ComparableRows(NamedTuple):
-    """Rows ready for the comparison, and the faults of all other rows."""
-
-    hashes: Hashes
-    """Hashes of the keys."""
-    keys: pa.Array
-    values: list[pa.Array]
-    """Text of each column outside the key."""
-    faults: dict[int, RecordFault]
-    """Faults by row number in the batch; the other fields leave out these rows."""
-
-    def with_keys(self, keys: Sequence[str]) -> ComparableRows:
-        """Selects the rows with these keys; keeps all faults."""
-        is_selected = pc.is_in(self.keys, pa.array(keys, pa.string()))
-        return ComparableRows(
-            self.hashes[is_selected.to_numpy(zero_copy_only=False)],
-            self.keys.filter(is_selected),
-            [column.filter(is_selected) for column in self.values],
-            self.faults,
-        )
-
-
 def shape_of(
     table: str,
     columns: Sequence[str],
     catalogue: Catalogue,
     options: TriggerlessOptions,
     where: str,
+    children: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> TableShape:
-    """Determines the shape of a table with these columns in the input.
+    """Determines the shape of a table with these columns in the input, and of its ``children`` with theirs.
 
-    Raises ``FatalError`` if its key is unknown, or columns do not fit.
+    Raises ``FatalError`` if its key is unknown, or columns or child tables do not fit.
     """
-    names, target, known = find_table(table, catalogue, options, where)
+    found = find_table(table, catalogue, options, where)
+    names, target, known = found
     spelled, octets = _columns(table, target, columns, names, where)
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
@@ -146,20 +108,29 @@ def shape_of(
     multiple = frozenset(
         spelled[name] for name in others if known.is_multiple(known.column(name) or name)
     )
-    return TableShape(
+    own = tuple(spelled[name] for name in others)
+    shape = TableShape(
         source_name=table,
         schema=target.schema,
         table=target.table,
         read=tuple(columns),
         key=tuple(sorted(key, key=lambda part: part.name)),
-        columns=tuple(spelled[name] for name in others),
+        columns=own,
         others=others,
         octets=octets,
         multiple=multiple,
         is_view=known.view_columns is not None,
-        key_change_by=_key_change_by(
-            table, target, [spelled[n] for n in others], multiple, options, where
-        ),
+        key_change_by=_key_change_by(table, target, own, multiple, options, where),
+    )
+    if not children:
+        return shape
+    parts = tuple(_child_shape(shape, found, name, of, where) for name, of in children.items())
+    attributes = sorted(name for part in parts for name in part.columns)
+    return replace(
+        shape,
+        columns=(*own, *attributes),
+        children=parts,
+        multiple=multiple | frozenset(attributes),
     )
 
 
@@ -265,83 +236,90 @@ def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> C
     return ComparedKeyColumn(spelled[read[0]], read[0], kind, column in known.padded)
 
 
-def read_rows(
-    shape: TableShape, batch: pa.RecordBatch, binary_text: str | None, where: str
-) -> ComparableRows:
-    """Reads the rows of a batch that has the columns of ``shape.read``; ``where`` names the input.
+def parent_of(table: str, catalogue: Catalogue, options: TriggerlessOptions) -> Table | None:
+    """Returns the parent of a child table; ``None`` if the table is a class, or unknown."""
+    parts = split_name(table)
+    return None if parts is None else _parent(parts[0] or options.schema, parts[1], catalogue)
 
-    Raises ``FatalError`` if the encoding of binary values in text is unknown.
+
+def _parent(schema: str | None, name: str, catalogue: Catalogue) -> Table | None:
+    try:
+        known = catalogue.table(schema, name)
+    except TableRefusedError:  # its shape cannot be determined either, which reports the problem
+        return None
+    return None if known is None else known.parent
+
+
+def child_tables(
+    table: str, catalogue: Catalogue, options: TriggerlessOptions, where: str
+) -> tuple[str, ...]:
+    """Names the child tables of a compared table.
+
+    Raises ``FatalError`` if it is a child table itself, or unknown, or shares a child table.
     """
-    faults: dict[int, RecordFault] = {}
-
-    def text(name: str) -> pa.Array:
-        column, valid = _column_texts(shape, name, batch.column(name), binary_text, where)
-        for row in np.flatnonzero(~valid).tolist():
-            faults.setdefault(row, _text_fault(shape, name, binary_text))
-        return column
-
-    values = [text(name) for name in shape.others]
-    parts = [_key_texts(part, text(part.read), faults) for part in shape.key]
-    keys = join_key([part.name for part in shape.key], parts)
-    if faults:
-        is_readable = np.ones(batch.num_rows, bool)
-        is_readable[list(faults)] = False
-        mask = pa.array(is_readable)
-        keys, values = keys.filter(mask), [column.filter(mask) for column in values]
-    return ComparableRows(text_hashes(keys), keys, values, faults)
-
-
-def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> RecordFault:
-    if name in shape.octets and binary_text is not None:
-        form = "hex" if binary_text == "hex" else "Base64"
-        return RecordFault(
-            Reason.VALUE, f"the binary column {name} does not hold {form}; export it again"
+    parent = parent_of(table, catalogue, options)
+    if parent is not None:
+        raise FatalError(
+            f"{where}: {table} is a child table of {parent.name}, which publishes its rows as values:"
+            f" compare {parent.name} instead"
         )
-    return RecordFault(
-        Reason.BROKEN_RECORD,
-        f"{name} is not text; export it as UTF-8 text, or declare it octet in [tables]",
+    known = find_table(table, catalogue, options, where).known
+    for child in known.children:
+        owner = _parent(known.schema, child, catalogue)
+        if owner is not None and owner.name != known.name:
+            raise FatalError(
+                f"{where}: {child} is a child table of {owner.name} and of {known.name}: declare it in the"
+                f" children of one of them, and refer to the other in references"
+            )
+    return tuple(known.children)
+
+
+def _child_shape(
+    parent: TableShape, found: FoundTable, name: str, columns: Sequence[str], where: str
+) -> TableShape:
+    """Determines the shape of a child table.  Raises ``FatalError`` if it does not fit its parent."""
+    child = found.known.children[name]
+
+    def find(column: str) -> str:
+        own_name = find_name(column, columns)
+        if own_name is None:
+            raise FatalError(
+                f"{where}: child table {name} of {parent.source_name} has no column {column}: export it,"
+                f" or correct [tables.{parent.table}.children]"
+            )
+        return own_name
+
+    attributes: dict[str, str] = {}
+    octets = set()
+    for column in child.columns:
+        attribute = found.names.column(parent.source_name, found.target, attribute_of(name, column))
+        assert not isinstance(attribute, RecordFault)  # attributes are columns of the class
+        attributes[attribute.name] = find(column)
+        if attribute.octet:
+            octets.add(attributes[attribute.name])
+    links = _links(parent, found.known, name, child, where)
+    return TableShape(
+        source_name=name,
+        schema=parent.schema,
+        table=parent.table,
+        read=tuple(columns),
+        key=tuple(replace(part, read=find(links[part.name.casefold()])) for part in parent.key),
+        columns=tuple(attributes),
+        others=tuple(attributes.values()),
+        octets=frozenset(octets),
     )
 
 
-def _key_texts(
-    part: ComparedKeyColumn, values: pa.Array, faults: dict[int, RecordFault]
-) -> pa.Array:
-    """Returns the canonical values of a key column; null for faulty values."""
-    for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
-        faults.setdefault(
-            row, RecordFault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
+def _links(
+    parent: TableShape, known: Table, name: str, child: ChildTable, where: str
+) -> Mapping[str, str]:
+    """Returns the child's column for each column of the parent's key, whose name is case-folded."""
+    key = child.key or known.key
+    links = dict(zip(map(str.casefold, key), child.link or key, strict=False))
+    if links.keys() != {part.name.casefold() for part in parent.key}:
+        raise FatalError(
+            f"{where}: child table {name} is linked to a part of the key of {parent.source_name}, so a row"
+            " may belong to several objects: link it to the whole key, or leave it out of the class with"
+            ' child_columns = "reject"'
         )
-    if part.kind in _NUMBERS:
-        return _numbers(part, part.kind, values, faults)
-    if part.padded:
-        values = pc.utf8_rtrim(values, " ")
-    return quote_values(values)
-
-
-def _numbers(
-    part: ComparedKeyColumn, kind: ColumnKind, values: pa.Array, faults: dict[int, RecordFault]
-) -> pa.Array:
-    canonical_already = pc.fill_null(pc.match_substring_regex(values, _CANONICAL[kind]), True)
-    if pc.all(canonical_already).as_py():
-        return values
-    numbers: list[str | None] = []
-    for row, value in enumerate(values.to_pylist()):
-        number = None if value is None else _NUMBERS[kind](value)
-        if number is None and value is not None:
-            detail = f"{value[:40]!r} in the key column {part.read} is not a number; fix the value"
-            faults.setdefault(row, RecordFault(Reason.TABLE_KEY, detail))
-        numbers.append(number)
-    return pa.array(numbers, pa.string())
-
-
-def _column_texts(
-    shape: TableShape, name: str, array: pa.Array, binary_text: str | None, where: str
-) -> tuple[pa.Array, Mask]:
-    """Returns the text of a column, binary values as Base64, and a mask of valid values."""
-    return column_texts(
-        array,
-        f"{where}: column {name} of {shape.source_name}",
-        octet=name in shape.octets,
-        untyped=False,  # some engines write text as bytes
-        binary_text=binary_text,
-    )
+    return links

@@ -7,10 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple, TypeVar
-
-import pyarrow.parquet as pq
 
 from publisher.consumer import (
     Add,
@@ -21,7 +18,8 @@ from publisher.consumer import (
     parse_document,
 )
 from publisher.errors import InternalError
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_rows import LaneRows
+from publisher.ledger.tables import DOCUMENTS
 from tests.support.company.acts import Act, RowChange
 from tests.support.company.people import employee_key, membership_key
 
@@ -36,30 +34,25 @@ class _Published(NamedTuple):
 
 
 def recordings(
-    ledger_run: Path, documents: Path, lanes: int, acts_of_sources: Sequence[Sequence[Act]]
+    lanes: Iterable[LaneRows], acts_of_sources: Sequence[Sequence[Act]]
 ) -> list[list[Operations]]:
     """Returns the operations of each act, by source; the first source is the event log, whose
     documents name the events.  Each source has the acts as it recorded them.
 
     Raises ``InternalError`` if another source lacks the document of a change, or has additional ones.
     """
-    published = _documents_by_source(ledger_run, documents, lanes)
+    published = _documents_by_source(lanes)
     log, *others = acts_of_sources
     changes = (_of_changes(published[number], acts) for number, acts in enumerate(others, 1))
     return [_of_events(published[0], log), *changes]
 
 
-def _documents_by_source(
-    ledger_run: Path, documents: Path, lanes: int
-) -> dict[int, list[_Published]]:
+def _documents_by_source(lanes: Iterable[LaneRows]) -> dict[int, list[_Published]]:
     """Reads all documents, by source; the documents of each object keep their order."""
     published: dict[int, list[_Published]] = defaultdict(list)
-    columns = ["source", "association", "records", "offset", "length"]
-    for lane in range(lanes):
-        names = LaneNames(lane)
-        part = (documents / names.part).read_bytes()
-        for row in pq.read_table(ledger_run / names.index, columns=columns).to_pylist():
-            text = part[row["offset"] : row["offset"] + row["length"]].decode()
+    for lane in lanes:
+        rows = lane.read(DOCUMENTS, ["source", "association", "records"]).to_pylist()
+        for row, text in zip(rows, lane.texts(), strict=True):
             published[row["source"]].append(_Published(row["association"], row["records"], text))
     return published
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import RefusedDocuments, lanes_of, status_windows
 from publisher.errors import FatalError
-from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome, Reason
 from tests.support.planned_ledgers import Record, manifest_of, record, write_records
 
@@ -27,8 +26,8 @@ def letters(
     source: int = 0,
     window: int = 1 << 20,
 ) -> dict[int, str]:
-    write_records(root, lanes)
-    found = lanes_of(LedgerRun(root), manifest_of(len(lanes)), source, refused or {})
+    run = write_records(root, lanes)
+    found = lanes_of(run, manifest_of(len(lanes)), source, refused or {})
     windows = list(status_windows(found, window))
     ids = [i for one in windows for i in one.ids.tolist()]
     assert ids == sorted(set(ids))
@@ -131,8 +130,8 @@ def test_rows_of_one_id_get_one_letter(
 
 
 def test_id_of_which_one_row_was_published_and_one_is_held_is_an_error(tmp_path: Path) -> None:
-    write_records(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
-    (only,) = contradiction_reasons(lanes_of(LedgerRun(tmp_path), manifest_of(2), 0, {}))
+    run = write_records(tmp_path, [[record(7, PUBLISHED)], [record(7, HELD), record(8, HELD)]])
+    (only,) = contradiction_reasons(lanes_of(run, manifest_of(2), 0, {}))
     assert (only.record_id, only.status, only.reason) == (7, "E", "double-record")
     assert "give each row its own record_id" in only.detail
 
@@ -143,8 +142,9 @@ def test_records_without_an_id_are_known_by_what_was_written(tmp_path: Path) -> 
     lane = [
         record(n, REJECTED, Reason.RECORD_ID, part="log", raw=raw) for n, raw in enumerate(raws, 1)
     ]
-    assert letters(tmp_path, [*lane, record(4, PUBLISHED)]) == {4: "S"}
-    lanes = lanes_of(LedgerRun(tmp_path), manifest_of(1), 0, {})
+    lane.append(record(4, PUBLISHED))
+    assert letters(tmp_path, lane) == {4: "S"}
+    lanes = lanes_of(write_records(tmp_path, [lane]), manifest_of(1), 0, {})
     assert [number for number, _ in rejected_ids(lanes)] == [0, None, -3, None, None]
     assert [entry.record_id for entry in status_reasons(lanes, {})] == [0, None, -3, None, None]
 
@@ -158,9 +158,9 @@ def test_reasons_are_those_of_the_cause(tmp_path: Path) -> None:
         record(5, PUBLISHED, document=9),
         record(6, PUBLISHED),
     ]
-    write_records(tmp_path, [lane], group=2)
+    run = write_records(tmp_path, [lane], group=2)
     refused = {(0, 9): ("too-large", "2,000,000 bytes are too large for topic xds")}
-    found = list(status_reasons(lanes_of(LedgerRun(tmp_path), manifest_of(1), 0, refused), refused))
+    found = list(status_reasons(lanes_of(run, manifest_of(1), 0, refused), refused))
     assert [(entry.record_id, entry.status, entry.reason) for entry in found] == [
         (1, "E", "no-database"),
         (2, "E", "no-database"),
@@ -206,5 +206,7 @@ def test_windows_change_nothing(
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    run = write_records(tmp_path, [[record(1, PUBLISHED)]])
+    (tmp_path / "lane-00000.records.parquet").unlink()
     with pytest.raises(FatalError, match=r"lane-00000\.records.parquet of the ledger cannot be"):
-        lanes_of(LedgerRun(tmp_path), manifest_of(1), 0, {})
+        lanes_of(run, manifest_of(1), 0, {})

@@ -9,6 +9,7 @@ import pytest
 
 from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
+from publisher.ledger.read import find_run
 from tests.support.company.compare import lines
 from tests.support.company.comparison import compare
 from tests.support.company.consumer import agreed_objects
@@ -36,7 +37,8 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
     sources = prepare(directory, story)
     report = publish(directory)
     acts = [source.acts for source in sources]
-    operations = recordings(Path(report.ledger), Path(report.target), 4, acts)
+    run = find_run(Path(report.ledger))
+    operations = recordings(run.with_rows().lanes(run.manifest), acts)
     return Day(directory, story, sources, report, operations)
 
 

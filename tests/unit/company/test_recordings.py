@@ -11,14 +11,14 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Operation
 from publisher.errors import InternalError
-from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.lane_rows import LaneRows
+from publisher.ledger.tables import DOCUMENTS
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
@@ -354,21 +354,21 @@ def test_a_consumer_knows_the_values_of_a_child_table_only_if_a_document_shows_a
         agreed_objects(phone_acts, [[(*whole, *partial)], [whole]])
 
 
-def ledger_run(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
+def lane_of(documents: list[tuple[int, str, str]]) -> list[LaneRows]:
     """A ledger of one lane: source, records and text of each document, all of user 1."""
-    names, at = LaneNames(0), 0
-    index: dict[str, list[object]] = {
-        name: [] for name in ("source", "association", "records", "offset", "length")
-    }
-    for source, records, text in documents:
-        size = len(text.encode())
-        values = (source, "idu=1,table=usr,schema=indirect", records, at, size)
-        for name, value in zip(index, values, strict=True):
-            index[name].append(value)
-        at += size + 1
-    pq.write_table(pa.table(index), folder / names.index)
-    (folder / names.part).write_text("".join(f"{text}\n" for _, _, text in documents))
-    return folder
+    rows = [
+        {
+            "source": source,
+            "association": "idu=1,table=usr,schema=indirect",
+            "records": records,
+            "offset": 0,
+            "length": len(text),
+            "text": text,
+        }
+        for source, records, text in documents
+    ]
+    tables = {DOCUMENTS.name: pa.Table.from_pylist(rows, DOCUMENTS.schema)}
+    return [LaneRows(0, Path(), Path(), tables)]
 
 
 def numbered_acts() -> list[Act]:
@@ -383,7 +383,7 @@ ADDED = DOCUMENT.format("add", "<add-attr attr-name='fname'><value>Jack</value><
 GONE = DOCUMENT.format("delete", "")
 
 
-def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
+def test_documents_go_to_the_acts_that_they_are_of() -> None:
     listed = [
         (0, "1,2,3", ADDED),
         (0, "7,8,9", GONE),
@@ -391,7 +391,7 @@ def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
         (1, "b", GONE),
         (0, "12", GONE),
     ]
-    log, other = recordings(ledger_run(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
+    log, other = recordings(lane_of(listed), [numbered_acts()] * 2)
     assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
 
 
@@ -399,12 +399,10 @@ def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
     ("documents", "problem"),
     [([ADDED], "no document of a change"), ([ADDED, GONE, GONE], "without an act: idu=1")],
 )
-def test_a_source_that_tells_more_or_less_is_found(
-    tmp_path: Path, documents: list[str], problem: str
-) -> None:
+def test_a_source_that_tells_more_or_less_is_found(documents: list[str], problem: str) -> None:
     listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
     with pytest.raises(InternalError, match=problem):
-        recordings(ledger_run(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
+        recordings(lane_of(listed), [numbered_acts()] * 2)
 
 
 def test_check_shows_what_comes_out_of_each_recording(written: Recordings) -> None:

@@ -27,7 +27,7 @@ from publisher.sources.event_ranks import LaneRanks, with_ids
 from tests.support import plan_oracle
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import TABLES, PlanCase, cases, rows_of
-from tests.support.task_runs import lines, plan_all, read_all, work_of
+from tests.support.task_runs import lines, plan_all, read_all, results_of, work_of
 
 
 def records(ids: Sequence[int], split: int) -> pa.RecordBatch:
@@ -150,8 +150,8 @@ def plan_documents(
     connection.close()
     work = work_of(paths, splits=files, polls=options, database=f"sqlite:///{database}")
     results = plan_all(work, read_all(work), folder)
-    assert sum(outcome_counts(results).values()) == len(rows)
-    return lines(results, folder)
+    assert sum(outcome_counts(results_of(results)).values()) == len(rows)
+    return lines(results)
 
 
 def update_event(record_id: int, event_type: int = 3, **more: object) -> Row:
@@ -280,7 +280,7 @@ def test_files_give_what_the_rules_give_by_hand(
             documents=setup.documents,
             tables=TABLES,
         )
-        documents = sorted(lines(plan_all(work, read_all(work, chance), folder), folder))
+        documents = sorted(lines(plan_all(work, read_all(work, chance), folder)))
     ranked = plan_oracle.rank_changes(changes, [*known, *rejects])
     expected = plan_oracle.plan(filter(is_readable, ranked), rules, frozenset())
     assert documents == sorted(text for _, _, text, _ in expected.documents)

@@ -11,17 +11,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.ledger.conservation import check_conservation, outcome_counts
-from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_writer import PlannedLane
+from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
 from publisher.sources.work import Work
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of
-from tests.support.task_runs import lines, plan_all, read_all, work_of
+from tests.support.task_runs import lines, plan_all, read_all, results_of, work_of
 
 DocumentTexts = dict[str, list[str]]
 
@@ -45,16 +45,15 @@ def database_of(case: PlanCase, path: Path) -> str | None:
     return f"sqlite:///{path}"
 
 
-def plan_texts(results: Sequence[LaneResult], folder: Path) -> tuple[DocumentTexts, list[str]]:
+def plan_texts(lanes: Sequence[PlannedLane]) -> tuple[DocumentTexts, list[str]]:
     """Documents by association, and all decisions with their positions, in one order."""
     documents = defaultdict(list)
-    for line in lines(results, folder):
+    for line in lines(lanes):
         (name,) = set(re.findall("<association>(.*?)</association>", line))
         documents[name].append(line)
     decisions = []
-    for result in results:
-        path = folder / "staging" / result.staged / LaneNames(result.lane).records
-        entries = pq.read_table(path).to_pylist()
+    for lane in lanes:
+        entries = lane.rows.read(RECORDS).to_pylist()
         for entry in entries:
             by = entries[entry["by"]]["high"] if entry["by"] >= 0 else None
             same = [entry[name] for name in ("high", "key", "event_type", "outcome", "reason")]
@@ -62,11 +61,11 @@ def plan_texts(results: Sequence[LaneResult], folder: Path) -> tuple[DocumentTex
     return documents, sorted(decisions)
 
 
-def run(work: Work, folder: Path, chance: random.Random) -> list[LaneResult]:
-    results = plan_all(work, read_all(work, chance), folder)
-    read = check_conservation(results, [range(len(work.splits()))])
-    assert sum(outcome_counts(results).values()) == read
-    return results
+def run(work: Work, folder: Path, chance: random.Random) -> list[PlannedLane]:
+    lanes = plan_all(work, read_all(work, chance), folder)
+    read = check_conservation(results_of(lanes), [range(len(work.splits()))])
+    assert sum(outcome_counts(results_of(lanes)).values()) == read
+    return lanes
 
 
 @settings(max_examples=12)
@@ -99,39 +98,27 @@ def test_files_lanes_and_shuffle_change_nothing_for_an_object(
                 tables=TABLES,
                 database=database,
             )
-            results = run(work, place, chance)
-            assert sum(outcome_counts(results).values()) == len(rows)
-            found.append(plan_texts(results, place))
+            planned = run(work, place, chance)
+            assert sum(outcome_counts(results_of(planned)).values()) == len(rows)
+            found.append(plan_texts(planned))
     assert found[0] == found[1]
 
 
-def test_a_part_file_is_the_same_to_the_byte_from_run_to_run(tmp_path: Path) -> None:
+def test_a_lane_is_the_same_from_run_to_run(tmp_path: Path) -> None:
     rows = [event(at, table_key=f"idu={at % 7}") for at in range(1, 60)]
     path = write(tmp_path / "log.csv", rows)
-    written = []
+    planned = []
     for attempt in range(2):
         work = work_of([path], lanes=3, splits=4)
-        results = run(work, tmp_path / str(attempt), random.Random(attempt))
-        parts = (tmp_path / str(attempt) / "documents").rglob("*.xds")
-        written.append(sorted((part.name, part.read_bytes()) for part in parts))
-        assert outcome_counts(results)[Outcome.PUBLISHED.label] == len(rows)
-    assert written[0] == written[1]
-    assert len(written[0]) == 3
+        lanes = run(work, tmp_path / str(attempt), random.Random(attempt))
+        planned.append([[lane.result.digest, *lane.rows.texts()] for lane in lanes])
+        assert outcome_counts(results_of(lanes))[Outcome.PUBLISHED.label] == len(rows)
+    assert planned[0] == planned[1]
+    assert len(planned[0]) == 3
 
 
-def test_a_lane_without_records_has_its_files_all_the_same(tmp_path: Path) -> None:
+def test_a_lane_without_records_is_planned_all_the_same(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", [event(1)])
-    results = run(work_of([path], lanes=5), tmp_path / "run", random.Random(0))
-    assert [result.lane for result in results] == [0, 1, 2, 3, 4]
-    for result in results:
-        names = LaneNames(result.lane)
-        staged = tmp_path / "run" / "staging" / result.staged
-        assert {file.name for file in staged.iterdir()} == {names.index, names.records}
-
-
-def test_staged_files_are_private(tmp_path: Path) -> None:
-    path = write(tmp_path / "log.csv", [event(1), event(2, event_type=9)])
-    run(work_of([path]), tmp_path / "run", random.Random(0))
-    staged = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
-    assert len(staged) == 3
-    assert {file.stat().st_mode & 0o777 for file in staged} == {0o600}
+    lanes = run(work_of([path], lanes=5), tmp_path / "run", random.Random(0))
+    assert [lane.result.lane for lane in lanes] == [0, 1, 2, 3, 4]
+    assert sum(lane.rows.read(RECORDS).num_rows for lane in lanes) == 1

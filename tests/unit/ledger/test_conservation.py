@@ -18,7 +18,7 @@ from publisher.planning.lane import LanePlanner, PlanResult
 from publisher.sources.record_packing import PIECE_SCHEMA, pack
 from publisher.sources.work import Work, read_split
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import plan_all, read_all, work_of
+from tests.support.task_runs import plan_all, read_all, results_of, work_of
 
 PUBLISHED = Outcome.PUBLISHED
 
@@ -42,7 +42,7 @@ SPLITS = [[0, 1]]
 
 
 def test_every_record_of_an_undisturbed_run_is_counted_once(work: Work, tmp_path: Path) -> None:
-    results = plan_all(work, read_all(work), tmp_path)
+    results = results_of(plan_all(work, read_all(work), tmp_path))
     assert check_conservation(results, SPLITS) == 25
     assert outcome_counts(results) == {
         "published": 20,
@@ -73,9 +73,9 @@ def test_a_record_that_reading_drops_after_it_was_framed_fails_the_run(
     work: Work, tmp_path: Path
 ) -> None:
     pieces = [*pack(read_split(work, 0)), *pack(without_first_change(read_split(work, 1)))]
-    results = plan_all(work, pa.Table.from_batches(pieces, PIECE_SCHEMA), tmp_path)
+    lanes = plan_all(work, pa.Table.from_batches(pieces, PIECE_SCHEMA), tmp_path)
     with pytest.raises(InternalError, match="25 records were read, 24 have an outcome"):
-        check_conservation(results, SPLITS)
+        check_conservation(results_of(lanes), SPLITS)
 
 
 def test_a_piece_that_the_shuffle_drops_fails_the_run(work: Work, tmp_path: Path) -> None:
@@ -83,7 +83,9 @@ def test_a_piece_that_the_shuffle_drops_fails_the_run(work: Work, tmp_path: Path
     for dropped in range(pieces.num_rows):
         kept = pa.array([row for row in range(pieces.num_rows) if row != dropped])
         with pytest.raises(InternalError, match=r"outcome|not counted"):
-            check_conservation(plan_all(work, pieces.take(kept), tmp_path / str(dropped)), SPLITS)
+            check_conservation(
+                results_of(plan_all(work, pieces.take(kept), tmp_path / str(dropped))), SPLITS
+            )
 
 
 def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Path) -> None:
@@ -91,7 +93,9 @@ def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Pa
     for double in range(pieces.num_rows):
         rows = pa.array([*range(pieces.num_rows), double])
         with pytest.raises(InternalError, match=r"outcome|counted twice"):
-            check_conservation(plan_all(work, pieces.take(rows), tmp_path / str(double)), SPLITS)
+            check_conservation(
+                results_of(plan_all(work, pieces.take(rows), tmp_path / str(double))), SPLITS
+            )
 
 
 @pytest.mark.parametrize("what", ["documents", "outcomes"])
@@ -142,7 +146,7 @@ def test_a_change_that_is_decided_twice_fails_its_lane(
 
 
 def result(lane: int, counts: tuple[Count, ...], *tallies: tuple[int, int]) -> LaneResult:
-    return LaneResult(lane, "try", 0, 0, (), counts, tallies, "")
+    return LaneResult(lane, 0, 0, (), counts, tallies, "")
 
 
 def count_published(records: int, source: int = 0) -> Count:

@@ -11,9 +11,11 @@ import pytest
 from publisher.errors import FatalError, ReplacedError
 from publisher.ledger.event_ids import SourceEpoch
 from publisher.ledger.instance import Epoch
-from publisher.ledger.job import Ledger, Leftovers, RequestWatch, first_documents
+from publisher.ledger.job import Ledger, Leftovers, RequestWatch
+from publisher.ledger.lane_rows import first_documents
 from publisher.ledger.manifest import Manifest, RunEnd
 from tests.support.finished_runs import finish_runs, make_ledgers, plan_run
+from tests.support.ledgers import PlannedDocument, commit_run
 
 
 @pytest.fixture
@@ -32,13 +34,12 @@ def ledger(tmp_path: Path) -> Ledger:
         (["a", "b", "c", "d"], "abc"),
     ],
 )
-def test_first_documents_are_of_all_parts_in_turn(
+def test_first_documents_are_of_all_lanes_in_turn(
     tmp_path: Path, parts: list[str], shown: str
 ) -> None:
-    for number, documents in enumerate(parts):
-        text = "".join(f"{document}\n" for document in documents)
-        (tmp_path / f"part-{number:05d}.xds").write_text(text, "utf-8")
-    assert "".join(first_documents(tmp_path, 3)) == shown
+    planned = [[PlannedDocument(1, text) for text in texts] for texts in parts]
+    run, manifest = commit_run(tmp_path, planned)
+    assert "".join(first_documents(run.lanes(manifest), 3)) == shown
 
 
 def test_an_older_instance_throws_away_no_run_of_a_newer_one(ledger: Ledger) -> None:

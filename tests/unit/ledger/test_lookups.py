@@ -11,6 +11,8 @@ import pytest
 
 from publisher.ledger import lookups
 from publisher.ledger.lookups import LookupAnswer, LookupLog
+from publisher.ledger.table_writer import TableWriter
+from publisher.ledger.tables import LOOKUPS
 from publisher.model.change import Object
 
 
@@ -27,18 +29,21 @@ def add_gone(log: LookupLog, number: int) -> None:
     log.add(0, Object("s", "usr", f"idu={number}"), 0, LookupAnswer.GONE, None)
 
 
-def texts_of(path: Path) -> list[str]:
-    table = pq.read_table(path)
+def texts_of(table: pa.Table) -> list[str]:
     assert table["text"].is_null().to_pylist() == [a == "gone" for a in table["answer"].to_pylist()]
     return table["key"].to_pylist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("spills", [False, True])
 @pytest.mark.parametrize("rows_to_write", [1, 3, 5_000])
 def test_rows_and_single_answers_keep_their_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_to_write: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_to_write: int, spills: bool
 ) -> None:
-    monkeypatch.setattr(lookups, "_ROWS_TO_WRITE", rows_to_write)
-    log = LookupLog(tmp_path / "lookups")
+    monkeypatch.setattr(lookups, "_SINGLES", rows_to_write)
+    table = TableWriter(tmp_path / "lookups", LOOKUPS)
+    if spills:
+        table.spill()
+    log = LookupLog(table)
     add_gone(log, 0)
     add_rows(log, 1, 2)
     add_gone(log, 3)
@@ -47,5 +52,9 @@ def test_rows_and_single_answers_keep_their_order(
     add_rows(log, 6, 7)
     add_gone(log, 8)
     log.close()
-    assert log.count == 9
-    assert texts_of(tmp_path / "lookups") == [f"idu={n}" for n in range(9)]
+    assert table.count == 9
+    rows = table.close()
+    assert (rows is None) == spills
+    assert texts_of(pq.read_table(table.path) if rows is None else rows) == [
+        f"idu={n}" for n in range(9)
+    ]

@@ -32,30 +32,27 @@ def change(number: int, key: str | None, document: int = -1, part: str = "") -> 
 
 
 @pytest.fixture
-def planned(tmp_path: Path) -> tuple[Path, Manifest]:
+def planned(tmp_path: Path) -> tuple[LedgerRun, Manifest]:
     lanes = [
         [change(1, "idu=1", 0), change(2, "idu=2", 1), change(3, "idu=1"), change(4, "idu=1", 2)],
         [change(5, "idu=3", 0, part="a,b.csv"), change(6, None), change(7, "idu=4", 1)],
     ]
-    write_records(tmp_path, lanes)
-    return tmp_path, manifest_of(2)
+    return write_records(tmp_path, lanes), manifest_of(2)
 
 
 def recover(
-    planned: tuple[Path, Manifest], texts: list[PositionText | None], *ids: str
+    planned: tuple[LedgerRun, Manifest], texts: list[PositionText | None], *ids: str
 ) -> tuple[int, RecoveredDocuments]:
     """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
-    root, manifest = planned
-    waiting = WaitingIds.gather(root, manifest.lanes, texts, root / "ids")
+    run, manifest = planned
+    rows, folder = run.lanes(manifest), run.root / "ids"
+    waiting = WaitingIds.gather(rows, texts, folder)
     waiting.mark(map(last_segment, ids))
-    lanes = {
-        lane: find_documents(root, lane, texts, waiting, root / "ids")
-        for lane in range(manifest.lanes)
-    }
+    lanes = {lane.lane: find_documents(lane, texts, waiting, folder) for lane in rows}
     return len(waiting), RecoveredDocuments(manifest.plan, lanes)
 
 
-def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
+def test_whole_objects_are_recovered(planned: tuple[LedgerRun, Manifest]) -> None:
     """Also where the topic has only a record that is superseded now."""
     count, recovered = recover(planned, TEXTS, "3", "a,b.csv:5", "6", "99")
     assert count == 6
@@ -64,7 +61,7 @@ def test_whole_objects_are_recovered(planned: tuple[Path, Manifest]) -> None:
     assert recover(planned, TEXTS, "99")[1].count() == 0
 
 
-def test_records_without_lasting_ids_are_all_recovered(planned: tuple[Path, Manifest]) -> None:
+def test_records_without_lasting_ids_are_all_recovered(planned: tuple[LedgerRun, Manifest]) -> None:
     count, recovered = recover(planned, [None])
     assert count == 0
     assert recovered.lanes == {0: {0, 1, 2}, 1: {0, 1}}
@@ -74,16 +71,16 @@ def test_memory_grows_by_the_digests_of_the_waiting_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("publisher.model.sorted_ids.IDS_AT_ONCE", 1 << 10)
-    monkeypatch.setattr("publisher.ledger.waiting_records.ROWS_AT_ONCE", 500)
+    monkeypatch.setattr("publisher.ledger.tables.ROWS_AT_ONCE", 500)
     peaks = []
     for count in (5_000, 40_000):
         root = tmp_path / str(count)
         root.mkdir()
         changes = [change(n, f"idu={n}", n) for n in range(1, count + 1)]
-        write_records(root, [changes], group=500)
+        run = write_records(root, [changes], group=500)
         del changes
         tracemalloc.start()
-        waiting, recovered = recover((root, manifest_of(1)), TEXTS, "7", "4000")
+        waiting, recovered = recover((run, manifest_of(1)), TEXTS, "7", "4000")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert waiting == count

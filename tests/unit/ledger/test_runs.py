@@ -9,18 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from publisher.errors import FatalError, UsageError
 from publisher.ledger import runs, storage
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.durable import write_durably
+from publisher.ledger.lane_writer import LaneSpace
 from publisher.ledger.lock import lock_directory
 from publisher.ledger.manifest import Manifest, SourceEntry
-from publisher.ledger.run_reader import DecidedRecord, PublishedDocument, RunReader
+from publisher.ledger.run_reader import DecidedRecord, RunReader
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER
+from publisher.ledger.tables import TABLES
 from publisher.runs.plan_lane import plan_lane
 from publisher.sources.record_packing import KEYS, unpack
 from publisher.sources.work import Work
@@ -34,30 +35,34 @@ class Crash(BaseException):
 
 
 class Run:
-    """A run of two lanes into a directory whose ledger lies inside."""
+    """A run of two lanes into a directory whose ledger lies inside; ``rows`` of a lane stay in memory."""
 
-    def __init__(self, folder: Path, work: Work, *, in_place: bool = False) -> None:
+    def __init__(self, folder: Path, work: Work, rows: int = 10_000) -> None:
         self.folder = folder
         self.work = work
-        self.in_place = in_place
-        self.ledger_run = LedgerRun(folder / "_ledger")
+        self.root = folder / "_ledger"
+        self.space = LaneSpace(
+            self.root / "staging",
+            folder / DOCUMENT_STAGING,
+            to_sink=True,
+            rows=rows,
+            bytes=1 << 20,
+        )
 
-    def stage(self) -> Manifest:
+    @property
+    def ledger_run(self) -> LedgerRun:
+        return LedgerRun(self.root)
+
+    def stage(self) -> tuple[LedgerRun, Manifest]:
         self.ledger_run.begin(self.folder)
         pieces = read_all(self.work)
-        results = []
+        lanes = []
         for lane in range(self.work.lanes):
             rows = [row for row, at in enumerate(pieces["lane"].to_pylist()) if at == lane]
             mine = pieces.take(rows).sort_by([(key, "ascending") for key in KEYS])
-            result = plan_lane(
-                replace(self.work, in_place=self.in_place),
-                self.ledger_run.staging,
-                self.folder / DOCUMENT_STAGING,
-                lane,
-                unpack(mine.to_batches()),
-            )
-            results.append(replace(result, seconds=0.0))  # runs are compared as bytes
-        return Manifest(
+            lanes.append(plan_lane(self.work, self.space, lane, unpack(mine.to_batches())))
+        results = tuple(lane.result for lane in lanes)
+        manifest = Manifest(
             run="a1",
             job="job",
             lanes=self.work.lanes,
@@ -66,21 +71,25 @@ class Run:
             sources=(
                 SourceEntry("log", "event-log", ({"path": "é.csv"},), {}, {}, 0, origin=ORIGIN),
             ),
-            results=tuple(results),
+            results=results,
             documents="..",
             records_read=check_conservation(results, [[0]]),
         )
+        return replace(self.ledger_run, rows=[lane.rows for lane in lanes]), manifest
 
-    def files(self) -> dict[str, Path]:
-        """All files of the run at their places, by name."""
-        files = [*self.folder.iterdir(), *self.ledger_run.root.iterdir()]
-        return {
-            path.name: path for path in files if path.is_file() and not path.name.startswith(LEDGER)
-        }
+    def commit(self) -> Manifest:
+        planned, manifest = self.stage()
+        planned.commit(manifest)
+        return manifest
 
-    def published_files(self) -> dict[str, bytes]:
-        """Their bytes."""
-        return {name: path.read_bytes() for name, path in self.files().items()}
+    def files(self) -> list[str]:
+        """The names of all files, without those of the ledger."""
+        paths = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(path.name for path in paths if not path.name.startswith(LEDGER))
+
+    def staged(self) -> list[str]:
+        """The names of the documents that wait for the sink."""
+        return sorted(path.name for path in (self.folder / DOCUMENT_STAGING).glob("part-*"))
 
 
 @pytest.fixture
@@ -89,9 +98,12 @@ def work(tmp_path: Path) -> Work:
     return work_of([write(tmp_path / "log.csv", [*rows, event(30, event_type=9)])], lanes=2)
 
 
-@pytest.fixture
-def run(tmp_path: Path, work: Work) -> Run:
-    return Run(tmp_path / "out", work)
+@pytest.fixture(params=["memory", "files", "one-in-memory"])
+def run(request: pytest.FixtureRequest, tmp_path: Path, work: Work) -> Run:
+    """One lane has more rows than the other."""
+    return Run(
+        tmp_path / "out", work, {"memory": 100, "files": -1, "one-in-memory": 13}[request.param]
+    )
 
 
 @pytest.fixture(params=["small", "large"])
@@ -102,68 +114,50 @@ def is_small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return bool(request.param == "small")
 
 
+PARTS = ["part-00000.xds", "part-00001.xds"]
 NAMES = sorted(
-    [f"lane-0000{lane}.{name}.parquet" for lane in (0, 1) for name in ("documents", "records")]
-    + ["part-00000.xds", "part-00001.xds"]
+    f"lane-0000{lane}.{name}.parquet"
+    for lane in (0, 1)
+    for name in ("documents", "lookups", "records")
 )
 
 
-def test_a_commit_brings_every_file_to_its_place(run: Run, is_small: bool) -> None:
-    manifest = run.stage()
-    run.ledger_run.commit(manifest)
-    assert run.ledger_run.is_packed == is_small
-    assert sorted(run.published_files()) == NAMES
-    assert not run.ledger_run.staging.exists()
-    assert (run.ledger_run.root / LEDGER).stat().st_mode & 0o777 == 0o600
-
-
-def test_a_small_run_that_ends_keeps_its_rows_and_no_files(run: Run, is_small: bool) -> None:
-    manifest = run.stage()
-    run.ledger_run.commit(manifest)
-    before = rows_of(run.ledger_run)
-    assert before
-    run.ledger_run.close()
-    kept = [name for name in NAMES if name.startswith("part-") or not is_small]
-    assert sorted(run.published_files()) == kept
-    assert rows_of(run.ledger_run) == before
-
-
-def rows_of(ledger_run: LedgerRun) -> list[DecidedRecord | PublishedDocument]:
-    """All rows, read as reports read them."""
+def rows_of(ledger_run: LedgerRun) -> list[DecidedRecord]:
+    """All records, read as reports read them."""
     run = ledger_run.load()
     assert run is not None
-    reader = RunReader(run)
-    return [*reader.records(), *reader.documents()]
+    return [*RunReader(run).records()]
 
 
-def test_files_that_a_crash_took_are_written_again(run: Run, is_small: bool) -> None:
-    """A small run has them in the ledger; one of a directory has its documents there."""
-    manifest = run.stage()
-    run.ledger_run.commit(manifest)
-    before = {name: lines_of(path) for name, path in run.files().items()}
-    for name, path in run.files().items():
-        if name.startswith("lane-"):
-            path.unlink()
-    if is_small:
-        run.ledger_run.write_files(manifest)
-        assert {name: lines_of(path) for name, path in run.files().items()} == before
-    else:
-        with pytest.raises(
-            FatalError, match=r"lane-00000\.documents\.parquet of run a1 is missing"
-        ):
-            run.ledger_run.write_files(manifest)
+def test_a_small_run_has_no_files_but_documents_of_its_sink(run: Run, is_small: bool) -> None:
+    run.commit()
+    assert run.ledger_run.is_packed == is_small
+    assert run.files() == sorted([*PARTS, *([] if is_small else NAMES)])
+    assert run.staged() == PARTS
+    assert not (run.root / "staging").exists()
+    assert (run.root / LEDGER).stat().st_mode & 0o777 == 0o600
 
 
-def lines_of(path: Path) -> list[object]:
-    if path.suffix == ".parquet":
-        return list(pq.read_table(path).to_pylist())
-    return list(path.read_bytes().splitlines())
+def test_rows_are_the_same_wherever_they_are(tmp_path: Path, work: Work, is_small: bool) -> None:
+    found = []
+    for rows in (100, -1, 13):
+        run = Run(tmp_path / str(rows), work, rows)
+        planned, manifest = run.stage()
+        before = [
+            lane.read(table).to_pylist() for lane in planned.lanes(manifest) for table in TABLES
+        ]
+        committed = planned.commit(manifest)
+        for handle in (committed, run.ledger_run):
+            lanes = handle.lanes(manifest)
+            assert [lane.read(t).to_pylist() for lane in lanes for t in TABLES] == before
+        found.append(rows_of(run.ledger_run))
+    assert found[0] == found[1] == found[2]
 
 
-def test_documents_are_not_visible_before_the_commit(
+def test_a_run_that_crashes_before_its_row_has_planned_nothing(
     run: Run, is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = run.stage()
+    planned, manifest = run.stage()
 
     def crash(*_: object) -> None:
         raise Crash
@@ -171,63 +165,31 @@ def test_documents_are_not_visible_before_the_commit(
     with monkeypatch.context() as patched:
         patched.setattr(LedgerRun, "_insert", crash)
         with pytest.raises(Crash):
-            run.ledger_run.commit(manifest)
+            planned.commit(manifest)
     assert run.ledger_run.manifest() is None
-    assert not [name for name in run.published_files() if name.startswith("part-")]
-    run.ledger_run.commit(run.stage())
-    assert sorted(run.published_files()) == NAMES
+    assert not list(run.folder.glob("part-*"))
+    run.commit()
+    assert run.staged() == PARTS
 
 
-def test_documents_move_once_a_crash_after_the_commit_is_over(
-    run: Run, is_small: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rows", [100, -1])
+def test_a_staged_file_that_was_lost_is_noticed(
+    tmp_path: Path, work: Work, is_small: bool, rows: int
 ) -> None:
-    whole = Run(run.folder.with_name("whole"), run.work)
-    whole.ledger_run.commit(whole.stage())
-    manifest = run.stage()
-
-    def crash(*_: object) -> None:
-        raise Crash
-
-    with monkeypatch.context() as patched:
-        patched.setattr(runs, "_move", crash)
-        with pytest.raises(Crash):
-            run.ledger_run.commit(manifest)
-    assert run.ledger_run.manifest() == manifest
-    for _ in range(2):
-        run.ledger_run.write_files(manifest)
-        assert {name: lines_of(path) for name, path in run.files().items()} == {
-            name: lines_of(path) for name, path in whole.files().items()
-        }
-
-
-def test_files_in_their_places_are_those_of_a_staged_run(tmp_path: Path, work: Work) -> None:
-    staged, run = Run(tmp_path / "staged", work), Run(tmp_path / "out", work, in_place=True)
-    manifest = run.stage()
-    assert sorted(run.published_files()) == NAMES
-    run.ledger_run.discard(manifest.results, run.folder)
-    assert run.published_files() == {}
-    run.stage()
-    run.ledger_run.commit(manifest)
-    staged.ledger_run.commit(staged.stage())
-    assert run.published_files() == staged.published_files()
-
-
-@pytest.mark.parametrize("kind", ["records.parquet", "documents.parquet"])
-def test_a_staged_file_that_was_lost_is_noticed(run: Run, is_small: bool, kind: str) -> None:
-    manifest = run.stage()
-    (lost,) = run.ledger_run.staging.rglob(f"lane-00000.{kind}")
+    run = Run(tmp_path / "out", work, rows)
+    planned, manifest = run.stage()
+    name = "lane-00000.records.parquet" if rows < 0 else PARTS[0]
+    (lost,) = run.folder.rglob(name)
     lost.unlink()
-    with pytest.raises(FatalError, match=f"lane-00000.{kind}"):
-        run.ledger_run.commit(manifest)
+    with pytest.raises(FatalError, match=name):
+        planned.commit(manifest)
     assert run.ledger_run.manifest() is None
 
 
-@pytest.mark.parametrize("in_place", [False, True], ids=["staged", "in-place"])
 def test_all_that_a_run_needs_is_synced_before_its_row_appears(
-    tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch, in_place: bool, is_small: bool
+    run: Run, monkeypatch: pytest.MonkeyPatch, is_small: bool
 ) -> None:
     """Of a small run only its documents: the row has the others."""
-    run = Run(tmp_path / "out", work, in_place=in_place)
     synced: set[int] = set()
     before_row: list[set[int]] = []
     sync, insert = os.fsync, LedgerRun._insert
@@ -242,18 +204,18 @@ def test_all_that_a_run_needs_is_synced_before_its_row_appears(
 
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(LedgerRun, "_insert", note_insert)
-    run.ledger_run.commit(run.stage())
-    paths = [path for path in run.files().values() if path.suffix == ".xds" or not is_small]
-    assert len(paths) == (2 if is_small else 6)
+    run.commit()
+    paths = [path for name in run.files() for path in run.folder.rglob(name)]
+    assert len(paths) == (2 if is_small else 8)
     assert {path.stat().st_ino for path in paths} <= before_row[0]
     assert len(before_row) == 1
 
 
 def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
     assert run.ledger_run.manifest() is None
-    manifest = run.stage()
+    planned, manifest = run.stage()
     assert run.ledger_run.manifest() is None
-    run.ledger_run.commit(manifest)
+    planned.commit(manifest)
     assert run.ledger_run.manifest() == manifest
     assert run.ledger_run.documents(manifest) == run.folder
 
@@ -262,7 +224,7 @@ def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
     "stored", [b"", b"{}", *map(zlib.compress, (b"", b"{", b"{}")), zlib.compress(b"{}" * 9)[:-1]]
 )
 def test_a_damaged_plan_is_one_clear_error(stored: bytes, run: Run) -> None:
-    run.ledger_run.commit(run.stage())
+    run.commit()
     with storage.transaction(run.ledger_run.folder) as connection:
         connection.execute("UPDATE run SET manifest = ?", (stored,))
     with pytest.raises(FatalError, match=r"the plan of run _ledger in the ledger is damaged \("):
@@ -273,15 +235,15 @@ def test_what_an_incomplete_run_staged_is_thrown_away_by_the_next(run: Run) -> N
     run.stage()
     left = [run.ledger_run.staging / "old" / "file", run.folder / DOCUMENT_STAGING / "old" / "part"]
     for path in left:
-        path.parent.mkdir()
+        path.parent.mkdir(parents=True)
         path.write_text("left over")
-    run.ledger_run.commit(run.stage())
+    run.commit()
     assert not any(path.exists() for path in left)
 
 
 def test_a_plan_can_be_taken_back(run: Run) -> None:
     run.ledger_run.forget()
-    run.ledger_run.commit(run.stage())
+    run.commit()
     run.ledger_run.write_text("note", "text")
     run.ledger_run.forget()
     assert run.ledger_run.manifest() is None

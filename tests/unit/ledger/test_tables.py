@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from publisher.errors import FatalError
-from publisher.ledger.lookups import LOOKUP_SCHEMA
 from publisher.ledger.tables import (
     LOOKUPS,
     RECORDS,
@@ -64,7 +63,7 @@ def test_no_rows_need_no_place(table: RunTable) -> None:
 
 
 def test_rows_are_numbered_as_in_the_files_of_an_hour() -> None:
-    lanes = [pa.Table.from_pylist([{"source": 0, "key": "idu=1"}], LOOKUP_SCHEMA)] * 2
+    lanes = [pa.Table.from_pylist([{"source": 0, "key": "idu=1"}], LOOKUPS.schema)] * 2
     rows = number_rows(unpack(LOOKUPS, pack(LOOKUPS, lanes), ""), 12)
     assert rows.schema.equals(LOOKUPS.numbered)
     assert rows.select(["run", "lane", "key"]).to_pylist() == [

@@ -114,7 +114,7 @@ def test_lanes_and_files(ledger_run: LedgerRun) -> None:
     lines = trace_lines(5, ledger_run)
     assert "nothing to read" in of(4, lines)
     assert sum("records" in text and "lane" in text for text in of(4, lines)) == 2
-    assert any("file lane-00001.records.parquet, " in text for text in of(5, lines))
+    assert any(text.startswith("hr-000001 run ") and "ledger.db" in text for text in of(5, lines))
 
 
 def test_a_line_cannot_drive_a_terminal(ledger_run: LedgerRun) -> None:

@@ -7,17 +7,18 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from publisher.ledger.lane_writer import LaneSpace
 from publisher.ledger.object_states import StatesBefore
+from publisher.ledger.tables import LOOKUPS, RECORDS
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
@@ -262,22 +263,22 @@ def read_log(
     return work, records.combine_chunks()
 
 
-def stage(work: Work, records: pa.RecordBatch, folder: Path, sizes: Sizes) -> dict[str, bytes]:
-    """Names and content of all files of a lane."""
+def stage(work: Work, records: pa.RecordBatch, folder: Path, sizes: Sizes) -> dict[str, Any]:
+    """Result, documents and rows of a lane."""
+    space = LaneSpace(folder / "staging", folder / "documents", rows=sizes.batch, bytes=1 << 30)
     with pytest.MonkeyPatch.context() as patch:
         sizes.patch(patch)
-        result = plan_lane(
-            replace(work, in_place=True),
-            folder / "staging",
-            folder / "documents",
-            0,
-            iter(records.to_batches(max_chunksize=sizes.batch or None)),
-        )
-    files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
-    for lookups in folder.rglob("*.lookups.parquet"):  # in the order of asking, which differs
-        asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
-        files[lookups.name] = "".join(asked).encode()
-    return files | {"result": json.dumps(asdict(replace(result, seconds=0.0))).encode()}
+        batches = iter(records.to_batches(max_chunksize=sizes.batch or None))
+        lane = plan_lane(work, space, 0, batches)
+    lookups = lane.rows.read(LOOKUPS).to_pylist()
+    return {
+        "result": replace(lane.result, seconds=0.0),
+        "splits": lane.splits,
+        "texts": [*lane.rows.texts()],
+        "records": lane.rows.read(RECORDS),
+        "lookups": sorted(map(_parent_of, lookups)),  # in the order of asking, which differs
+        "states": [path.read_bytes() for path in folder.rglob("*.objects.db")],
+    }
 
 
 def _parent_of(lookup: dict[str, Any]) -> str:
@@ -346,8 +347,8 @@ def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: 
     work = work_of([write(tmp_path / "log.jsonl", rows)], database=f"sqlite:///{path}")
     records = pa.Table.from_batches(unpack(read_all(work).to_batches()), RECORD_SCHEMA)
     files = stage(work, records.combine_chunks(), tmp_path / "staged", AT_ONCE)
-    assert json.loads(files["result"])["documents"] == 0
-    records = pq.read_table(pa.BufferReader(files["lane-00000.records.parquet"]))
+    assert not files["texts"]
+    records = files["records"]
     assert all("U+0001" in detail for detail in records["detail"].to_pylist() if detail)
     assert records["detail"].null_count < records.num_rows
 

@@ -19,7 +19,7 @@ from publisher.xds.values import ValueOptions
 from tests.support.class_cases import CaseMaker, ClassCase, write_database
 from tests.support.class_oracle import SCHEMA, plan_events
 from tests.support.event_log_files import write
-from tests.support.task_runs import plan_all, read_all, staged_reader, work_of
+from tests.support.task_runs import plan_all, planned_reader, read_all, work_of
 
 CASES = 120
 
@@ -70,7 +70,7 @@ def plan(
     )
     documents: list[tuple[int, str, str]] = []
     fates: dict[int, str] = {}
-    reader = staged_reader(plan_all(work, read_all(work), folder), folder)
+    reader = planned_reader(plan_all(work, read_all(work), folder), folder)
     documents += [(int(d.records.split(",")[0]), d.association, d.text) for d in reader.documents()]
     for record in reader.records():
         if record.reason is not None:

@@ -231,7 +231,6 @@ def test_a_refused_document_makes_its_object_unknown(tmp_path: Path) -> None:
     (run,) = read_runs(ledgers_of(tmp_path))
     ledger_run, manifest = run.handle, run.manifest
     refusal = Refusal(0, 1, "hr", "2", "2", "too-large", "")
-    ledger_run.write_files(manifest)
     forget_refused(ledger_run, manifest, [(refusal.lane, refusal.document)])
     assert states(tmp_path)["idu=2,table=usr"] == PublishedObject()
     write_events(tmp_path, "2.csv", [(3, n, "a", "", "u") for n in (1, 2, 3)])

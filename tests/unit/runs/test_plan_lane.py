@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from publisher.errors import UnreachableError
-from publisher.ledger.lane_writer import LaneFiles
+from publisher.ledger.lane_writer import LaneSpace, LaneWriter
 from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import Answers, NoDatabase
@@ -50,7 +50,7 @@ def plan(work: Work, folder: Path) -> None:
     pieces = read_all(work).sort_by([("lane", "ascending"), *((key, "ascending") for key in KEYS)])
     for lane in range(LANES):
         records = unpack(pieces.filter(pa.compute.equal(pieces["lane"], lane)).to_batches())
-        plan_lane(work, folder / "staging", folder / "documents", lane, records)
+        plan_lane(work, LaneSpace(folder / "staging", folder / "documents"), lane, records)
 
 
 @pytest.mark.parametrize("step", ["add", "close"])
@@ -64,8 +64,8 @@ def test_an_error_gives_up_the_lane(
     reading_threads: set[str],
 ) -> None:
     opened: list[LanePlan] = []
-    given_up: list[LaneFiles] = []
-    abandon, create, method = LaneFiles.abandon, LanePlan.__init__, getattr(LanePlan, step)
+    given_up: list[LaneWriter] = []
+    abandon, create, method = LaneWriter.abandon, LanePlan.__init__, getattr(LanePlan, step)
 
     def note_plan(self: LanePlan, *arguments: Any) -> None:
         opened.append(self)
@@ -77,13 +77,13 @@ def test_an_error_gives_up_the_lane(
             raise UnreachableError("gone")
         return result
 
-    def note(self: LaneFiles) -> None:
+    def note(self: LaneWriter) -> None:
         given_up.append(self)
         abandon(self)
 
     monkeypatch.setattr(LanePlan, "__init__", note_plan)
     monkeypatch.setattr(LanePlan, step, fail)
-    monkeypatch.setattr(LaneFiles, "abandon", note)
+    monkeypatch.setattr(LaneWriter, "abandon", note)
     with pytest.raises(UnreachableError):
         plan(work, tmp_path)
     assert len(opened) == fails_at + 1

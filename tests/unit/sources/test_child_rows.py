@@ -43,7 +43,7 @@ from tests.support.child_rows import (
 )
 from tests.support.event_ids import ORIGIN
 from tests.support.prepare import prepare_here
-from tests.support.task_runs import lines, plan_all, read_all, staged_reader
+from tests.support.task_runs import lines, plan_all, planned_reader, read_all, results_of
 
 LANES = 3
 NUMBERS = ("111", "222", "+7 (3)", "a,b=c")
@@ -89,14 +89,14 @@ def run(
         )
         work = Work((source,), loaded.rules, lanes=LANES, clock=0, shared=folder / ".shared")
         results = plan_all(work, read_all(work), folder)
-    check_conservation(results, [list(range(len(source.splits)))])
-    documents = lines(results, folder)
+    check_conservation(results_of(results), [list(range(len(source.splits)))])
+    documents = lines(results)
     objects = Objects()
     for document in documents:
         for operation in parse_document(document):
             objects.apply(operation)
-    records = list(staged_reader(results, folder).records())
-    return Run(documents, objects, outcomes_of(results), records)
+    records = list(planned_reader(results, folder).records())
+    return Run(documents, objects, outcomes_of(results_of(results)), records)
 
 
 def outcomes_of(results: Sequence[LaneResult]) -> Counter[tuple[str, str | None]]:

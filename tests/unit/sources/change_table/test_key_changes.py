@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.consumer import Objects, read_files
+from publisher.consumer import Objects
 from publisher.engine.local import LocalEngine
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
@@ -24,7 +24,7 @@ from tests.support import event_log_files
 from tests.support.change_table_files import record, seq, write
 from tests.support.event_log_files import Row
 from tests.support.prepare import prepare_here
-from tests.support.task_runs import lines, plan_all, read_all, work_of
+from tests.support.task_runs import apply_texts, lines, plan_all, read_all, results_of, work_of
 
 NOTHING = JobCatalogue(())
 OPTIONS = ChangeTableOptions(
@@ -100,11 +100,15 @@ def test_the_documents_lead_to_the_rows(
         folder = Path(name)
         work = work_over(write(folder / f"usr__ct.{kind}", table.records), lanes, splits)
         results = plan_all(work, read_all(work), folder)
-        counts = [(count.outcome, count.records) for result in results for count in result.counts]
+        counts = [
+            (count.outcome, count.records)
+            for result in results_of(results)
+            for count in result.counts
+        ]
         assert {outcome for outcome, _ in counts} == {Outcome.PUBLISHED}
         assert sum(records for _, records in counts) == len(table.records)
         objects = Objects(strict=True)
-        objects.apply_all(read_files(sorted((folder / "documents").rglob("*.xds"))))
+        apply_texts(objects, lines(results))
         assert {name: objects[name].text("lname") for name in objects} == {
             f"fname={fname}+idu={idu},table=usr": text for (idu, fname), text in table.rows.items()
         }
@@ -117,7 +121,7 @@ def documents_of(folder: Path, options: ChangeTableOptions, content: list[Row] |
     else:
         write(path, content)
     work = work_over(path, 3, 1, options)
-    texts = lines(plan_all(work, read_all(work), folder), folder)
+    texts = lines(plan_all(work, read_all(work), folder))
     return [text.partition("<input>")[2].removesuffix("</input></nds>") for text in texts]
 
 

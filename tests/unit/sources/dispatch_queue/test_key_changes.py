@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.consumer import Objects, read_files
+from publisher.consumer import Objects
 from publisher.engine.local import LocalEngine
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
@@ -22,7 +22,7 @@ from tests.support import event_log_files
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import Queue, Row, binary, jack, options
 from tests.support.prepare import prepare_here
-from tests.support.task_runs import lines, plan_all, read_all, work_of
+from tests.support.task_runs import apply_texts, lines, plan_all, read_all, results_of, work_of
 
 NOTHING = JobCatalogue(())
 OPTIONS = options(key_change="modify-association", parts="totals")
@@ -83,11 +83,15 @@ def test_the_documents_lead_to_the_rows(given_: Operations, lanes: int, splits: 
         folder = Path(name)
         work = work_over(folder, given_.queue, lanes, splits)
         results = plan_all(work, read_all(work), folder)
-        counts = [(count.outcome, count.records) for result in results for count in result.counts]
+        counts = [
+            (count.outcome, count.records)
+            for result in results_of(results)
+            for count in result.counts
+        ]
         assert {outcome for outcome, _ in counts} <= {Outcome.PUBLISHED, Outcome.IGNORED}
         assert sum(records for _, records in counts) == len(given_.queue)
         objects = Objects(strict=True)
-        objects.apply_all(read_files(sorted((folder / "documents").rglob("*.xds"))))
+        apply_texts(objects, lines(results))
         assert {name: objects[name].text("lname") for name in objects} == {
             f"idu={key},table=usr,schema=hr": text for key, text in given_.rows.items()
         }
@@ -107,7 +111,7 @@ def test_a_changed_key_is_a_modify_association_and_a_modify_of_the_rest(
     writer = Queue()
     queue = [writer.row(UPDATE, jack(1), jack(2, lname=lname)), writer.row(COMMIT)]
     work = work_over(tmp_path, queue, 3, 1, options(key_change="modify-association", update=update))
-    texts = lines(plan_all(work, read_all(work), tmp_path), tmp_path)
+    texts = lines(plan_all(work, read_all(work), tmp_path))
     assert len(texts) == count
     assert RENAME in texts[0]
     assert all("idu=2" in text and lname in text for text in texts[1:])

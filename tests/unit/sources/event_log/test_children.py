@@ -14,7 +14,7 @@ from publisher.ledger.run_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import plan_all, read_all, staged_reader, work_of
+from tests.support.task_runs import plan_all, planned_reader, read_all, work_of
 
 USR = Table(
     "hr",
@@ -78,7 +78,7 @@ def documents_and_records(rows: list[Row], lanes: int) -> tuple[list[str], list[
         folder = Path(name)
         polls = PollOptions(poll_size=6, poll_slack=2)
         work = work_of([write(folder / "log.jsonl", rows)], lanes=lanes, polls=polls, tables=[USR])
-        reader = staged_reader(plan_all(work, read_all(work), folder), folder)
+        reader = planned_reader(plan_all(work, read_all(work), folder), folder)
         return [document.text for document in reader.documents()], list(reader.records())
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.consumer import Objects, read_files
+from publisher.consumer import Objects
 from publisher.database.options import DatabaseOptions
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
@@ -33,7 +33,7 @@ from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
 from tests.support.event_log_files import NAMES, OPEN, Row, event, write
 from tests.support.prepare import prepare_here
-from tests.support.task_runs import lines, plan_all, read_all, work_of
+from tests.support.task_runs import apply_texts, lines, plan_all, read_all, results_of, work_of
 
 SOURCE = event_log(EventLogOptions(key_change="modify-association"))
 NOTHING = JobCatalogue(())
@@ -95,13 +95,16 @@ def test_the_documents_lead_to_the_rows(
         log = write(folder / "log.csv", table.log)
         work = work_over(log, lanes, splits, polls, batch)
         results = plan_all(work, read_all(work), folder)
-        counts = [(count.outcome, count.records) for result in results for count in result.counts]
+        counts = [
+            (count.outcome, count.records)
+            for result in results_of(results)
+            for count in result.counts
+        ]
         assert {outcome for outcome, _ in counts} == {Outcome.PUBLISHED}
         assert sum(records for _, records in counts) == len(table.log)
         objects = Objects(strict=True)
         # any order of lanes: objects of two lanes have no key in common
-        parts = sorted((folder / "documents").rglob("*.xds"), reverse=bool(len(table.log) % 2))
-        objects.apply_all(read_files(parts))
+        apply_texts(objects, lines(results[:: -1 if len(table.log) % 2 else 1]))
         assert {name: objects[name].text("fname") for name in objects} == {
             f"idu={key},table=usr": text for key, text in table.rows.items()
         }
@@ -116,7 +119,7 @@ def test_the_documents_do_not_depend_on_lanes_and_splits(table: LoggedTable, cou
         for number in (1, count):
             folder = Path(name) / str(number)
             work = work_over(log, number, number, PollOptions())
-            texts.append(sorted(lines(plan_all(work, read_all(work), folder), folder)))
+            texts.append(sorted(lines(plan_all(work, read_all(work), folder))))
         assert texts[0] == texts[1]
 
 

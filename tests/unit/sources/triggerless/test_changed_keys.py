@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from publisher.model.change import EventType
 from publisher.sources.triggerless.changed_keys import build_changes, find_candidates, pair_rows
-from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.relate import ComparisonRules, no_known_rows, relate
 
 Image = Mapping[str, tuple[str | None, ...]]
 COLUMNS = ("guid", "fname")
@@ -26,26 +26,23 @@ def rows_of(image: Image) -> TableRows:
     return TableRows(text_hashes(keys), keys, columns)
 
 
-def candidates_of(before: Image, now: Image, by: tuple[str, ...] = ("guid",)) -> pa.RecordBatch:
-    known = compare(COLUMNS, rows_of(before), no_known_rows("values", 2), RULES).known
-    rows = rows_of(now)
-    return find_candidates(
-        COLUMNS, by, rows, known, compare(COLUMNS, rows, known, RULES).differences
-    )
+def candidates_of(before: Image, now: Image, by: tuple[str, ...] = ("guid",)) -> pa.Table:
+    known = relate(COLUMNS, rows_of(before), no_known_rows("values", 2), RULES).next
+    return find_candidates(COLUMNS, by, relate(COLUMNS, rows_of(now), known, RULES))
 
 
 def chains_of(before: Image, now: Image, by: tuple[str, ...] = ("guid",)) -> set[str]:
     """The chains of keys, as text."""
     candidates = candidates_of(before, now, by)
     keys = [key.partition("=")[2] for key in candidates.column("key").to_pylist()]
-    chains = pair_rows(pa.Table.from_batches([candidates]))
+    chains = pair_rows(candidates)
     return {" ".join(keys[row] for row in chain) for chain in chains}
 
 
 def changes_of(before: Image, now: Image) -> list[tuple[str, str, int]]:
     """Event type, key and number of records of each change."""
     candidates = candidates_of(before, now)
-    chains = pair_rows(pa.Table.from_batches([candidates]))
+    chains = pair_rows(candidates)
     changes = build_changes(COLUMNS, (), candidates, chains).changes.to_pylist()
     return [
         (EventType(each["event_type"]).name, each["key"].partition("=")[2], each["records"])
@@ -144,7 +141,7 @@ def test_the_changes_of_chains_turn_their_old_rows_into_the_new_ones(
     before: Image, now: Image
 ) -> None:
     candidates = candidates_of(before, now)
-    chains = pair_rows(pa.Table.from_batches([candidates]))
+    chains = pair_rows(candidates)
     if not chains:
         return
     built = build_changes(COLUMNS, (), candidates, chains)

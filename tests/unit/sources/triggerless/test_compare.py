@@ -11,16 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.model.change import Outcome, Reason
-from publisher.sources.triggerless.compare import (
-    ComparisonResult,
-    ComparisonRules,
-    KnownRows,
-    compare,
-    no_known_rows,
-)
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.options import Keeps
+from publisher.sources.triggerless.relate import ComparisonRules, KnownRows, no_known_rows
+from tests.support.compared_rows import Compared, compare
 
 Values = tuple[str | None, ...]
 Image = Mapping[str, Values]
@@ -42,12 +37,12 @@ def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> TableRows:
 
 def compare_image(
     known: KnownRows, image: Image, rules: ComparisonRules, apart: int = 64
-) -> ComparisonResult:
+) -> Compared:
     rows = rows_of(list(image.items()), apart)
     return compare(COLUMNS, rows, known, rules)
 
 
-def apply_differences(before: Image, result: ComparisonResult) -> dict[str, Values]:
+def apply_differences(before: Image, result: Compared) -> dict[str, Values]:
     """The table after the changes, as a consumer sees it."""
     after = {key: list(row) for key, row in before.items()}
     for change in result.differences.to_pylist():
@@ -103,7 +98,7 @@ def test_the_order_of_rows_does_not_matter(image: Image, random: object, keeps: 
         compare(COLUMNS, rows_of(p, 1), known, ComparisonRules(keeps)) for p in (pairs, shuffled)
     )
     assert one.differences.equals(other.differences)
-    assert one.known.keys.equals(other.known.keys)
+    assert one.known.rows.keys.equals(other.known.rows.keys)
 
 
 @pytest.mark.parametrize("keeps", KEEPS)
@@ -143,7 +138,7 @@ def test_unseen_rows_stay_if_they_may_exist() -> None:
     result = compare_image(known, {"idu=2": ("b",) * 3}, ComparisonRules(deletes=False))
     assert result.differences.num_rows == 0
     assert result.counts.left == 1
-    assert sorted(result.known.keys.to_pylist()) == ["idu=1", "idu=2"]
+    assert sorted(result.known.rows.keys.to_pylist()) == ["idu=1", "idu=2"]
     assert compare_image(result.known, {}, ComparisonRules()).counts.vanished == 2
 
 

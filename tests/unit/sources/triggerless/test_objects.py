@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
-from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.multi_values import group_values, only_values, split_values
 from publisher.sources.triggerless.objects import join_objects
 from publisher.sources.triggerless.options import Keeps
+from publisher.sources.triggerless.relate import ComparisonRules, no_known_rows
 from publisher.sources.triggerless.table_shape import ComparedKeyColumn, TableShape
+from tests.support.compared_rows import compare
 
 texts = st.none() | st.text("a\\\nné", max_size=3)
 members = st.lists(st.tuples(st.integers(-1, 4), texts))

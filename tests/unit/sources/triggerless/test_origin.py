@@ -122,7 +122,7 @@ def test_a_migration_of_another_database_is_refused(tmp_path: Path) -> None:
         migrate.migrate(settings, Migration(keys=("idu=1",)))
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [2, 4])
 def test_a_state_of_another_version_is_refused_before_anything_is_read(
     tmp_path: Path, version: int
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_state_of_another_version_is_refused_before_anything_is_read(
         entry = (len(text), hashlib.sha256(text.encode()).hexdigest(), f"%{path.name}")
         connection.execute("UPDATE file SET size = ?, digest = ? WHERE path LIKE ?", entry)
     before = part_files(tmp_path)
-    message = rf"state\.json has format {version}, this program reads format 2: use the version"
+    message = rf"state\.json has format {version}, this program reads format 3: use the version"
     with pytest.raises(FatalError, match=message) as caught:
         publish(job(tmp_path))
     assert "give the source another name" in caught.value.message

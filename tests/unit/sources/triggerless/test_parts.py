@@ -1,9 +1,9 @@
-"""Keys of whole columns match single keys; pieces and states are restored with any number of parts."""
+"""Keys of whole columns match single keys; pieces and states are restored."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -15,20 +15,13 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.keys import IdentifierCase, KeyPart, KeyProblem, canonical
 from publisher.model.packed_batches import unpack_batch
-from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
-from publisher.sources.triggerless.comparison import KnownFiles
+from publisher.sources.triggerless.decode import pack_parts, read_rows
 from publisher.sources.triggerless.differences import TableRows
-from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.hashing import bucket_of, text_hashes
 from publisher.sources.triggerless.options import Keeps, TriggerlessOptions
-from publisher.sources.triggerless.shuffle_pieces import (
-    PieceKind,
-    PiecePacker,
-    bucket_of,
-    each_piece,
-    rows_of,
-)
-from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
-from publisher.sources.triggerless.table_shape import TableShape, read_rows, shape_of
+from publisher.sources.triggerless.relate import KnownRows, contents_to_keep, no_known_rows
+from publisher.sources.triggerless.state import known_batches, known_rows, write_known_rows
+from publisher.sources.triggerless.table_shape import TableShape, shape_of
 from tests.support.event_log_files import Tables
 
 keys = st.none() | st.text('01-+.eE x"\\,=é\n', max_size=6) | st.integers().map(str)
@@ -62,7 +55,7 @@ def test_keys_are_those_of_the_plain_grammar(
         ],
         names=["K9", "K8", "V"],
     )
-    read = read_rows(table, batch, None, "here")
+    read, found = read_rows(table, batch, None, "here")
     expected, faults = [], set()
     kinds = {"K9": str(one), "K8": str(other)}
     for number, (nine, eight) in enumerate(rows):
@@ -74,7 +67,7 @@ def test_keys_are_those_of_the_plain_grammar(
         except KeyProblem:
             faults.add(number)
     assert read.keys.to_pylist() == expected
-    assert set(read.faults) == faults
+    assert set(found) == faults
     assert read.hashes.tolist() == text_hashes(pa.array(expected, pa.string())).tolist()
 
 
@@ -114,42 +107,31 @@ def table_rows(image: dict[str, str | None]) -> TableRows:
 
 
 @given(rows, st.integers(0, 5))
-def test_pieces_are_restored(image: dict[str, str | None], bits: int) -> None:
-    built = table_rows(image)
-    packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3, 2)
-    batches = [*packer.add(built.hashes, built.keys, built.values), *packer.rest()]
+def test_rows_are_packed_by_bucket(image: dict[str, str | None], bits: int) -> None:
+    batch = table_rows(image).to_batch()
+    parts, packed = pack_parts(batch, bucket_of(batch["hash"].to_numpy(), 1 << bits))
+    assert len({*parts.tolist()}) == len(packed)
     got: dict[str, str | None] = {}
-    for batch in batches:
-        for piece in each_piece([batch]):
-            assert (piece.kind, piece.split, piece.member) == (PieceKind.NOW, 3, 2)
-            back = rows_of([unpack_batch(piece.data)], 1)
-            assert len(back) == piece.rows
-            assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {piece.partition - 7}
-            got |= dict(zip(back.keys.to_pylist(), back.values[0].to_pylist(), strict=True))
+    for part, data in zip(parts.tolist(), packed, strict=True):
+        back = TableRows.of_batches([unpack_batch(pa.py_buffer(data))], 1)
+        assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {part}
+        got |= dict(zip(back.keys.to_pylist(), back.values[0].to_pylist(), strict=True))
     assert got == image
 
 
-@given(rows, st.integers(0, 3), st.integers(0, 3), st.sampled_from(["columns", "values"]))
-def test_a_state_may_be_read_in_other_parts(
-    image: dict[str, str | None], written: int, read: int, keeps: Keeps
-) -> None:
-    whole = compare(["v"], table_rows(image), no_known_rows(keeps, 1), ComparisonRules(keeps)).known
-    with TemporaryDirectory() as name:
-        files = []
-        for bucket in range(1 << written):
-            part = table_rows(
-                {k: v for k, v in image.items() if in_bucket(k, bucket, 1 << written)}
-            )
-            known = compare(["v"], part, no_known_rows(keeps, 1), ComparisonRules(keeps)).known
-            write_known_rows(Path(name) / f"{bucket}", known, ["v"], keeps)
-            files.append(f"{bucket}")
-        kept = KnownFiles(name, tuple(files), ("v",))
-        parts = [read_known_rows(kept, b, 1 << read, ["v"], keeps) for b in range(1 << read)]
-    assert [h for part in parts for h in part.hashes.tolist()] == whole.hashes.tolist()
-    assert [k for part in parts for k in part.keys.to_pylist()] == whole.keys.to_pylist()
-    values = [v for part in parts for v in part.contents[0].tolist()]
-    assert values == whole.contents[0].tolist()
-
-
-def in_bucket(key: str, bucket: int, buckets: int) -> bool:
-    return bool(bucket_of(text_hashes(pa.array([key])), buckets)[0] == bucket)
+@pytest.mark.parametrize("keeps", ["columns", "values"])
+def test_a_state_is_restored(tmp_path: Path, keeps: Keeps) -> None:
+    kept = no_known_rows(keeps, 1).rows.values[0].type
+    one, other = (dict[str, str | None]({name: name}) for name in ("k=1", "k=2"))
+    contents = [contents_to_keep(table_rows(image).values, keeps)[0] for image in (one, other)]
+    rows, published = (
+        replace(table_rows(image), values=[column])
+        for image, column in zip((one, other), contents, strict=True)
+    )
+    known = KnownRows(rows, published, np.array([True]), np.array([False]))
+    write_known_rows(tmp_path / "1", known, ["v"], keeps)
+    back = known_rows([*known_batches(tmp_path / "1", ["v", "new"], keeps)], 2, keeps)
+    assert back.rows.keys.to_pylist() == ["k=1"]
+    assert back.rows.values == [contents[0], pa.nulls(1, kept)]
+    assert (back.published.keys.to_pylist(), back.published.values[0]) == (["k=2"], contents[1])
+    assert (back.exists.tolist(), back.is_quiet.tolist()) == ([True], [False])

@@ -23,7 +23,6 @@ from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.ledger import storage
-from publisher.ledger.conservation import RunReport
 from publisher.reports import check, status
 from publisher.reports.changes import inspect
 from publisher.reports.explain import explain
@@ -399,25 +398,6 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
         if not died:
             break
     assert step > 8
-
-
-def test_buckets_without_changes_keep_their_file(tmp_path: Path) -> None:
-    more = "buckets = 8"
-    write_table(tmp_path, [table_row(n) for n in range(200)])
-    before = files_of(publish(tmp_path, more))
-    write_table(tmp_path, [table_row(n, "Eve" if n == 7 else "Ann") for n in range(200)])
-    after = files_of(publish(tmp_path, more))
-    assert len(before & after) == 7
-    assert len(after) == 8
-    write_table(tmp_path, [table_row(n, "Eve" if n in (7, 8) else "Ann") for n in range(200)])
-    assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("modify", "8")]
-
-
-def files_of(report: RunReport) -> set[int]:
-    """The inode numbers of the files of a state."""
-    run = Path(report.ledger)
-    known = run.parent / "state" / "hr" / run.name[-6:] / "known"
-    return {path.stat().st_ino for path in known.iterdir()}
 
 
 def test_a_replay_is_explained_and_repeated(tmp_path: Path) -> None:
