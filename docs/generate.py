@@ -30,10 +30,10 @@ from publisher.config.source_sections import source_parts
 from publisher.config.validation import Choices
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.registry import FORMATS
 from publisher.model.catalogue import ChildTable, DeclaredTable, Reference
 from publisher.planning.filters import SelectionOptions
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import FORMATS
 from publisher.xds.document import EnvelopeOptions
 
 # ruff: noqa: E501 - paragraphs of Markdown

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.acknowledge.reasons import written_id
+from publisher.formats.files.digest import digest_of_text
 from publisher.ledger.job import Leftovers
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Reason
-from publisher.sources.files.digest import digest_of_text
 
 _HELD = ("part", "high", "schema", "table", "key", "event_type", "event_time", "columns")
 """Columns that identify a held row."""

@@ -9,8 +9,8 @@ from publisher.database.connection import Database
 from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
+from publisher.formats.live.find_table import LiveTable, relation_of
 from publisher.ledger.manifest import Manifest, SourceEntry
-from publisher.sources.live.find_table import LiveTable, relation_of
 
 
 class WrongTableError(FatalError):

@@ -14,11 +14,11 @@ from publisher.acknowledge.write_status import log_table, no_lease
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.statuses import StatusWriter
+from publisher.formats.event_log.options import EventLogOptions
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.model.arrays import Int64Array
 from publisher.model.change import Status
-from publisher.sources.event_log.options import EventLogOptions
 
 FAILED = (Status.ERROR, Status.FATAL)
 """Statuses of rows that may be published again."""

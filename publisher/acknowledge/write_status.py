@@ -30,14 +30,14 @@ from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
+from publisher.formats.event_log.fingerprints import FINGERPRINTED, fingerprints_of
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.live.find_table import LiveTable, column_of, relation_of
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.model.arrays import ByteArray
 from publisher.model.change import Status
 from publisher.model.plain import restore
-from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.live.find_table import LiveTable, column_of, relation_of
 
 _DELETED = frozenset({Status.SUCCESS, Status.WARNING})
 

@@ -34,7 +34,7 @@ from publisher.activity.sweeps import (
     sum_sweeps,
 )
 from publisher.activity.work import Samples
-from publisher.sources.table_queue.reading import read_samples
+from publisher.formats.table_queue.reading import read_samples
 
 _Table = tuple[str, int, str]
 """Node, owner and name of a table."""

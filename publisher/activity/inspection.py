@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from publisher.activity.report import iso_time
+from publisher.formats.table_queue.options import TableQueueOptions
+from publisher.formats.table_queue.reading import read_samples, sample_files, sample_splits
 from publisher.masking.masker import HIDDEN_DETAIL
-from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 
 
 def call_lines(

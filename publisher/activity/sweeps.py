@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from publisher.activity.counts import MEDIANS_OF_A_GAP, NodeCounts
-from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, SYSTEM_ELEMENTS
-from publisher.sources.table_queue.options import EORR, NORMAL
+from publisher.formats.table_queue.calls import SAMPLE_SCHEMA, SYSTEM_ELEMENTS
+from publisher.formats.table_queue.options import EORR, NORMAL
 
 _NUMBER = re.compile("[0-9]{1,18}")
 CALL_COLUMNS = (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from publisher.activity.options import ActivityOptions
-from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.table_queue.reading import SampleSplit, sample_files, sample_splits
+from publisher.formats.table_queue.options import TableQueueOptions
+from publisher.formats.table_queue.reading import SampleSplit, sample_files, sample_splits
 
 _SPLIT_BYTES = 8 << 20
 

@@ -118,7 +118,7 @@ def _database(url: str) -> Database:
 
 def _ref(option: str, name: str) -> TableRef:
     """Parses the table that an option names."""
-    from publisher.sources.columns.object_names import split_name
+    from publisher.formats.columns.object_names import split_name
     from publisher.triggers import TableRef
 
     parts = split_name(name)

@@ -60,8 +60,8 @@ def migrate(
     """
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
+    from publisher.formats.migration import Migration
     from publisher.runs.migrate import migrate as run_migration
-    from publisher.sources.migration import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):

@@ -108,7 +108,7 @@ def _complete_format(
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from publisher.sources.registry import FORMATS
+    from publisher.formats.registry import FORMATS
 
     return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 

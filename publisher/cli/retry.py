@@ -110,8 +110,8 @@ def _selection(
     reasons: tuple[str, ...], tables: tuple[str, ...], positions: tuple[str, ...]
 ) -> RetrySelection:
     from publisher.acknowledge.retry import RetrySelection
-    from publisher.sources.event_log.source import position_of
-    from publisher.sources.positions import parse_position
+    from publisher.formats.event_log.source import position_of
+    from publisher.formats.positions import parse_position
 
     parsed = [parse_position(text, position_of) for text in positions]
     for text, position in zip(positions, parsed, strict=True):

@@ -29,6 +29,10 @@ from publisher.database.options import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
 from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.registry import FORMATS
+from publisher.formats.table_queue.options import TableQueueOptions
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import DeclaredTable, Table
 from publisher.model.classes import ClassOptions
@@ -36,10 +40,6 @@ from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.redaction import remember
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import FORMATS
-from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, ValueProblem
 

@@ -23,8 +23,8 @@ from publisher.config.source_sections import source_parts
 from publisher.config.validation import Choices, option_defaults, required_names
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
+from publisher.formats.registry import FORMATS
 from publisher.model.catalogue import DeclaredTable
-from publisher.sources.registry import FORMATS
 from publisher.xds.document import EnvelopeOptions
 
 Schema = dict[str, Any]

@@ -30,6 +30,11 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.live.table_split import DatabaseTable
+from publisher.formats.registry import FORMATS
+from publisher.formats.table_queue.options import TableQueueOptions
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import JobCatalogue, Table
@@ -37,20 +42,15 @@ from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.live.table_split import TableInput
-from publisher.sources.registry import FORMATS
-from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
 if TYPE_CHECKING:
     from publisher.database.resources import Rules
+    from publisher.formats.contract import ComparingSource, Source, SourceInput
+    from publisher.formats.format import Format, FormatOptions, LiveFormat
+    from publisher.formats.waiting_rows import TableBacklog
     from publisher.model.change import Position
-    from publisher.sources.contract import ComparingSource, Source, SourceInput
-    from publisher.sources.format import Format, FormatOptions, LiveFormat
-    from publisher.sources.waiting_rows import TableBacklog
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class SourceSettings:
         if self.table is None:
             return self.descriptor.source(self.options, self.reading)
         live, database, table = self._live_parts()
-        return live.source(self.options, TableInput(database, table, text_of))
+        return live.source(self.options, DatabaseTable(database, table, text_of))
 
     def backlog(self) -> TableBacklog:
         """Creates the counter of the rows of its table that wait to be read.

@@ -12,15 +12,15 @@ from publisher.config.validation import option_names
 from publisher.database import urls
 from publisher.database.options import DatabaseOptions
 from publisher.errors import OptionsError, SettingKey, SettingsError
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.registry import FORMATS
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import FORMATS
 
 if TYPE_CHECKING:
     from publisher.engine.contract import EngineName
-    from publisher.sources.format import FormatOptions
+    from publisher.formats.format import FormatOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from publisher.consumer.errors import NOWHERE
 from publisher.engine.spark.package_shipping import ship
 from publisher.engine.spark.rows import read_rows
 from publisher.engine.spark.task_errors import encode_errors
+from publisher.formats.work import Work, read_split
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.runs.relate_groups import relate_groups
-from publisher.sources.work import Work, read_split
 from publisher.tables.change_rows import change_rows
 from publisher.tables.columns import (
     CHANGES,

@@ -16,11 +16,11 @@ from publisher.config.settings import Settings
 from publisher.dataframes.frames import changes_frame
 from publisher.dataframes.output import LedgerTables, tables_of
 from publisher.dataframes.session import KEPT, engine_of, shared_folder
+from publisher.formats.work import Work
 from publisher.ledger.conservation import RunReport
 from publisher.runs.prepare import SPLITS
 from publisher.runs.prepare_reading import prepare_reading
 from publisher.runs.replay import replay as run_replay
-from publisher.sources.work import Work
 
 PathName = str | os.PathLike[str]
 Job = PathName | Mapping[str, object]

@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from publisher.config.settings import Settings
 from publisher.database.resources import Resources
 from publisher.engine.local import LocalEngine
+from publisher.formats.contract import Context, Source
+from publisher.formats.masked_records import mask_records, masks_of
+from publisher.formats.registry import FORMATS
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.runs.prepare import prepare_context
 from publisher.runs.relate_groups import read_here
-from publisher.sources.contract import Context, Source
-from publisher.sources.masked_records import mask_records, masks_of
-from publisher.sources.registry import FORMATS
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:

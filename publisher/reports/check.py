@@ -20,6 +20,8 @@ from publisher.database.resources import Resources
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local, missing_for_spark
 from publisher.errors import FatalError, PublisherError, of_system
+from publisher.formats.columns.object_names import split_name
+from publisher.formats.contract import ComparingSource
 from publisher.ledger import storage
 from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name
@@ -28,8 +30,6 @@ from publisher.reports.classes import summarize_classes
 from publisher.runs.inputs import new_files
 from publisher.runs.job_sink import check_sink
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
-from publisher.sources.columns.object_names import split_name
-from publisher.sources.contract import ComparingSource
 from publisher.triggers import TableRef
 from publisher.triggers.compare import compare_triggers
 from publisher.triggers.installed import can_examine, functions_of_owners, unsafe_functions

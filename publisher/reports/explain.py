@@ -10,6 +10,8 @@ from pathlib import Path, PurePath
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import read_records
+from publisher.formats.contract import Source
+from publisher.formats.registry import FORMATS
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import SourceEntry
 from publisher.ledger.read import find_job, find_run, read_runs, scan_runs
@@ -46,8 +48,6 @@ from publisher.reports.selectors import (
     wanted_for,
 )
 from publisher.runs.rejects import read_raw
-from publisher.sources.contract import Source
-from publisher.sources.registry import FORMATS
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,14 +32,14 @@ from publisher.database.urls import resolve_path, secrets_of
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, TopicTemplate
 from publisher.errors import PublisherError, TableRefusedError, UsageError
+from publisher.formats.files.file_splits import beginning, column_names, every_file, kind_of
+from publisher.formats.files.json_lines import first_keys
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.files.recognise import format_of
+from publisher.formats.registry import FORMATS
 from publisher.reports.changes import inspect
 from publisher.reports.classes import ClassDescription, describe_classes, keyed_child_notes
 from publisher.resources import resource
-from publisher.sources.files.file_splits import beginning, column_names, every_file, kind_of
-from publisher.sources.files.json_lines import first_keys
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.files.recognise import format_of
-from publisher.sources.registry import FORMATS
 from publisher.triggers.model import written_name
 
 URL_VARIABLE = "DATABASE_URL"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.dispatch.refusals import refusals_in
+from publisher.formats.registry import FORMATS
 from publisher.ledger.read import scan_runs
 from publisher.runs.rejects import (
     KnownReject,
@@ -20,7 +21,6 @@ from publisher.runs.rejects import (
     read_settled_rejects,
     refused_id,
 )
-from publisher.sources.registry import FORMATS
 
 
 @dataclass(frozen=True, slots=True)

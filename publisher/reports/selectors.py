@@ -11,15 +11,15 @@ from typing import Any, NoReturn
 import pyarrow.compute as pc
 
 from publisher.errors import UsageError
+from publisher.formats.contract import Source
+from publisher.formats.positions import parse_position
+from publisher.formats.registry import FORMATS
 from publisher.ledger.manifest import SourceEntry, SourceReading
 from publisher.ledger.read import Wanted
 from publisher.ledger.runs import StoredRun
 from publisher.model.change import Object, Position
 from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
-from publisher.sources.contract import Source
-from publisher.sources.positions import parse_position
-from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
 
 

@@ -10,10 +10,10 @@ from functools import partial
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.deadline import ask_briefly
 from publisher.errors import PublisherError, UsageError
+from publisher.formats.contract import RowNow
 from publisher.model.keys import format_key, parse
 from publisher.reports.explain import RecordStory
 from publisher.reports.selectors import key_texts
-from publisher.sources.contract import RowNow
 
 _Rows = dict[str, list[RowNow]]
 """The rows at positions."""

@@ -16,12 +16,12 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.dispatch.refusals import apply_refusals, refusals_in
 from publisher.errors import PublisherError, of_system
+from publisher.formats.contract import ComparingSource
 from publisher.ledger.conservation import RunReport, report_of
 from publisher.ledger.job import RUNS, Ledger
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.runs.inputs import PendingInput, new_files
-from publisher.sources.contract import ComparingSource
 
 T = TypeVar("T")
 

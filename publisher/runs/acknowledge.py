@@ -34,6 +34,8 @@ from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UnreachableError, UsageError
+from publisher.formats.live.find_table import LiveTable, relation_of
+from publisher.formats.registry import FORMATS
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest, RunEnd, SourceEntry
@@ -42,8 +44,6 @@ from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.ledger.stored_states import forget_refused
 from publisher.runs.keep_unpublished import keep_refused
 from publisher.runs.notes import with_notes
-from publisher.sources.live.find_table import LiveTable, relation_of
-from publisher.sources.registry import FORMATS
 
 STATUS_NOTE = (
     "statuses are not written back: rows of the event log stay N, the next publish sends them again"

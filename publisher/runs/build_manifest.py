@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
 from publisher.errors import FatalError
+from publisher.formats.contract import AnySplit
+from publisher.formats.files.file_splits import Split
+from publisher.formats.work import SourceWork, Work
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.fates import RecordUse, SplitFates, fates_of_splits
 from publisher.ledger.file_entries import FileEntry
@@ -21,9 +24,6 @@ from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import identify_log
 from publisher.runs.prepare import RunRequest
-from publisher.sources.contract import AnySplit
-from publisher.sources.files.file_splits import Split
-from publisher.sources.work import SourceWork, Work
 
 
 class SourceInputs(NamedTuple):

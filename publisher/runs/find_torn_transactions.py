@@ -14,6 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.formats.work import SourceWork, Work
 from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome, Position, Reason
@@ -23,7 +24,6 @@ from publisher.planning.torn_transactions import (
     RejectedTransactions,
     TransactionKey,
 )
-from publisher.sources.work import SourceWork, Work
 
 _PUBLISHED = [int(Outcome.PUBLISHED), int(Outcome.SUPERSEDED)]
 _ORDER = [*Position._fields, "reason", "detail"]

@@ -18,6 +18,7 @@ from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, ReplacedError, UnreachableError
+from publisher.formats.live.notifications import Listener, Notifications
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.observing.contract import Observer
@@ -27,7 +28,6 @@ from publisher.runs.job import Job
 from publisher.runs.notes import notes_of
 from publisher.runs.repair import RepairReport, repair_in
 from publisher.runs.verify import VerifyRequest
-from publisher.sources.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest
 
 _ROWS_A_LANE = 2_000

@@ -19,7 +19,7 @@ from publisher.ledger.published_files import FileRules, PublishedFiles
 from publisher.model.clock import microseconds
 
 if TYPE_CHECKING:
-    from publisher.sources.waiting_rows import TableBacklog
+    from publisher.formats.waiting_rows import TableBacklog
 
 _ADVICE = "mount or create it, or fix the job file"
 
@@ -69,7 +69,7 @@ class PendingInput:
         Raises:
             PublisherError: See ``new_files``.
         """
-        from publisher.sources.contract import PendingContext
+        from publisher.formats.contract import PendingContext
 
         with _reachable(source):
             context = PendingContext(

@@ -7,6 +7,9 @@ from collections.abc import Collection, Sequence
 
 import pyarrow.compute as pc
 
+from publisher.formats.contract import ComparingSource
+from publisher.formats.registry import FORMATS
+from publisher.formats.work import Work
 from publisher.ledger.job import Ledger
 from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.manifest import Manifest
@@ -15,9 +18,6 @@ from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
 from publisher.runs.prepare import RunRequest
 from publisher.runs.recorded_splits import restore_split
-from publisher.sources.contract import ComparingSource
-from publisher.sources.registry import FORMATS
-from publisher.sources.work import Work
 
 Rows = dict[int, set[int]]
 """Numbers of records by the number of their split in the run."""

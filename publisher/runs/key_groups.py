@@ -9,9 +9,9 @@ from functools import partial
 import pyarrow as pa
 
 from publisher.engine.contract import Engine
+from publisher.formats.connected_keys import ConnectedKeys, KeySurvey, survey_records
+from publisher.formats.work import SourceWork, Work, read_records, read_split
 from publisher.runs.relate_groups import relate_groups
-from publisher.sources.connected_keys import ConnectedKeys, KeySurvey, survey_records
-from publisher.sources.work import SourceWork, Work, read_records, read_split
 
 
 def group_keys(work: Work, engine: Engine) -> Work:

@@ -8,6 +8,9 @@ from datetime import datetime
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
+from publisher.formats.contract import ComparingSource
+from publisher.formats.migration import Migration
+from publisher.formats.registry import FORMATS
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest
@@ -22,9 +25,6 @@ from publisher.runs.rehearse import (
     report_planned_run,
     unsent_notes,
 )
-from publisher.sources.contract import ComparingSource
-from publisher.sources.migration import Migration
-from publisher.sources.registry import FORMATS
 
 RESUMED = (
     "an earlier start had planned this migration, and it was sent now; start it again to repeat it"

@@ -12,6 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.database.resources import Resources
+from publisher.formats.event_ranks import LaneRanks
+from publisher.formats.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
+from publisher.formats.time_ranks import TimeRanks
+from publisher.formats.work import Work
 from publisher.ledger.lane_writer import LaneSpace, LaneWriter, PlannedLane
 from publisher.ledger.lookups import LookupAnswer
 from publisher.ledger.object_states import LaneStates, StatesOfSource
@@ -28,10 +32,6 @@ from publisher.planning.plan import PlanRules
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.planning.texts import Form
-from publisher.sources.event_ranks import LaneRanks
-from publisher.sources.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
-from publisher.sources.time_ranks import TimeRanks
-from publisher.sources.work import Work
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
 

@@ -11,14 +11,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.database.resources import Resources
 from publisher.engine.contract import Engine
 from publisher.errors import FileRefusedError
-from publisher.ledger.manifest import RetriedRecord
-from publisher.ledger.object_states import StatesBefore
-from publisher.ledger.runs import LedgerRun
-from publisher.ledger.stored_states import StoredStates
-from publisher.model.event_ids import IdOrigin
-from publisher.planning.filters import PositionRange
-from publisher.runs.source_tasks import EngineTasks
-from publisher.sources.contract import (
+from publisher.formats.contract import (
     AnySplit,
     CarryOver,
     ComparingSource,
@@ -26,8 +19,15 @@ from publisher.sources.contract import (
     PreparedSource,
     Source,
 )
-from publisher.sources.files.file_splits import Split
-from publisher.sources.work import SourceWork, Work
+from publisher.formats.files.file_splits import Split
+from publisher.formats.work import SourceWork, Work
+from publisher.ledger.manifest import RetriedRecord
+from publisher.ledger.object_states import StatesBefore
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.stored_states import StoredStates
+from publisher.model.event_ids import IdOrigin
+from publisher.planning.filters import PositionRange
+from publisher.runs.source_tasks import EngineTasks
 from publisher.xds.document import limit_of_xml
 
 SPLITS = 8

@@ -10,11 +10,11 @@ from pathlib import Path
 from publisher.config.settings import Settings
 from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
+from publisher.formats.work import Work
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.runs.prepare import prepare_context, source_work
 from publisher.runs.relate_groups import count_partitions
-from publisher.sources.work import Work
 
 _PART_BYTES = 4 << 20
 """Minimum bytes of a part: a task that reads less costs more than the reading."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from publisher.formats.registry import FORMATS
 from publisher.ledger.manifest import SourceEntry
-from publisher.sources.registry import FORMATS
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from publisher.config.settings import SourceSettings
 from publisher.dispatch.refusals import refusals_of
 from publisher.errors import FatalError, UsageError
+from publisher.formats.contract import Source
+from publisher.formats.files.digest import digest_of_text
+from publisher.formats.registry import FORMATS
 from publisher.ledger.manifest import SourceEntry
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
 from publisher.runs.recorded_splits import restore_split
-from publisher.sources.contract import Source
-from publisher.sources.files.digest import digest_of_text
-from publisher.sources.registry import FORMATS
 
 Scan = Callable[[], Iterable[LedgerPart]]
 """Reads the parts of a ledger, oldest run first."""

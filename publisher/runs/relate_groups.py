@@ -12,9 +12,8 @@ import pyarrow as pa
 
 from publisher.engine.contract import InputSize, Packing, Rows
 from publisher.engine.local import LocalEngine
-from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.sources.contract import Context, PreparedSource
-from publisher.sources.grouping import (
+from publisher.formats.contract import Context, PreparedSource
+from publisher.formats.grouping import (
     PACKED_SCHEMA,
     divide_rows,
     pack_by_split,
@@ -22,7 +21,8 @@ from publisher.sources.grouping import (
     relate_partition,
     unpack_records,
 )
-from publisher.sources.work import Work, relate_rows
+from publisher.formats.work import Work, relate_rows
+from publisher.model.record_schema import RECORD_SCHEMA
 
 RowsOfEngine = TypeVar("RowsOfEngine", bound=Rows)
 GROUPS = Packing(PACKED_SCHEMA, "partition", divide=divide_rows)

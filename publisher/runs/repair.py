@@ -11,6 +11,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.dispatch.kafka.topic_ids import accept_replaced
 from publisher.errors import UsageError
+from publisher.formats.contract import SourceInput
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.model.plain import restore
@@ -18,7 +19,6 @@ from publisher.runs.following import is_followed, send_request
 from publisher.runs.job import Job, open_job
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
-from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
 from publisher.verify.repair_source import BASELINE, declare_class, repair_source
 

@@ -22,6 +22,8 @@ from publisher.engine.contract import Engine
 from publisher.engine.local import ONE_PROCESS, LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
+from publisher.formats.files.digest import digest_of_files
+from publisher.formats.positions import parse_position
 from publisher.ledger import storage
 from publisher.ledger.conservation import PLANNED, RunReport
 from publisher.ledger.job import DOCUMENTS, Ledger
@@ -41,8 +43,6 @@ from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import plan_only, with_samples
 from publisher.runs.run import build_report, commit_and_send, plan, send
-from publisher.sources.files.digest import digest_of_files
-from publisher.sources.positions import parse_position
 
 _REPLAYS = "replays"
 

@@ -16,6 +16,9 @@ from typing import Any
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
+from publisher.formats.contract import SourceInput
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.retry import CorrectedRecord
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import SECONDS_A_DAY, Ledger
 from publisher.ledger.manifest import RetriedRecord
@@ -33,9 +36,6 @@ from publisher.runs.rejects import (
     read_requeued,
     read_settled_rejects,
 )
-from publisher.sources.contract import SourceInput
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.retry import CorrectedRecord
 
 _FOLDER = "retried"
 """Folder of the corrected records in the directory of a job."""

@@ -19,6 +19,8 @@ from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine, Packing
+from publisher.formats.record_packing import KEYS, PIECE_SCHEMA, pack, sort_lanes, unpack
+from publisher.formats.work import Work, read_split
 from publisher.ledger.conservation import RunReport, report_of
 from publisher.ledger.lane_writer import LaneSpace, PlannedLane
 from publisher.ledger.manifest import Manifest
@@ -40,8 +42,6 @@ from publisher.runs.key_groups import group_keys
 from publisher.runs.plan_lane import plan_lane
 from publisher.runs.prepare import SHARED, RunRequest, prepare_work
 from publisher.runs.relate_groups import count_partitions, relate_groups
-from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, sort_lanes, unpack
-from publisher.sources.work import Work, read_split
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
 

@@ -19,11 +19,11 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.database.resources import Resources
 from publisher.engine.local import LocalEngine
 from publisher.errors import PublisherError
+from publisher.formats.contract import Context, PreparedSource
 from publisher.model.change import TALLY, EventType, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.runs.prepare import prepare_context
 from publisher.runs.relate_groups import read_here
-from publisher.sources.contract import Context, PreparedSource
 
 RECORDS = 100
 """Number of records in a sample."""

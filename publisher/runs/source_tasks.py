@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from publisher.database.resources import Resources, Rules
 from publisher.engine.contract import Engine, Packing
+from publisher.formats.contract import Source
+from publisher.formats.task_runner import Findings, Item, ShuffleWork
 from publisher.model.catalogue import Catalogue
-from publisher.sources.contract import Source
-from publisher.sources.task_runner import Findings, Item, ShuffleWork
 
 
 @dataclass(frozen=True, slots=True)

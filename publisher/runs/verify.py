@@ -19,6 +19,8 @@ from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.start import start_engine
 from publisher.errors import FatalError, UsageError
+from publisher.formats.columns.object_names import split_name
+from publisher.formats.work import Work
 from publisher.ledger.job import Ledger
 from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
@@ -27,8 +29,6 @@ from publisher.runs.inputs import PendingInput
 from publisher.runs.job_sink import sink_name
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.runs.source_tasks import EngineTasks
-from publisher.sources.columns.object_names import split_name
-from publisher.sources.work import Work
 from publisher.triggers import TableRef
 from publisher.triggers.compare import logged_tables
 from publisher.triggers.installed import can_examine

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.formats.work import Work, mask_shown_records
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.change_batches import tuples
-from publisher.sources.work import Work, mask_shown_records
 from publisher.tables.columns import CHANGES, TIME, schema_of
 
 CHANGE_ROWS = schema_of(CHANGES)

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import Refusal, refusals_of
+from publisher.formats.contract import Source
+from publisher.formats.registry import FORMATS
 from publisher.ledger import tables
 from publisher.ledger.parts import LedgerPart
 from publisher.ledger.tables import RunTable
 from publisher.model.change import Outcome
-from publisher.sources.contract import Source
-from publisher.sources.registry import FORMATS
 from publisher.tables.change_rows import labels_of, position_texts
 from publisher.tables.columns import (
     DOCUMENTS,

@@ -21,7 +21,7 @@ from publisher.consumer.operations import (
     Value,
 )
 from publisher.consumer.parse import parse_document
-from publisher.sources.columns.row_images import Mask
+from publisher.formats.columns.row_images import Mask
 from publisher.verify.compare import ObjectDocuments
 from publisher.verify.documents import DocumentPart, headers_of
 from publisher.verify.fold import FoldedObjects, fold

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.consumer.errors import Origin
-from publisher.sources.columns.row_images import Mask, Places, differ
+from publisher.formats.columns.row_images import Mask, Places, differ
 
 Marks = npt.NDArray[np.bool_]
 """One mark for each column of an object."""

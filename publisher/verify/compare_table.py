@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.formats.columns.row_images import Mask, Places
+from publisher.formats.triggerless.differences import Differences, TableRows
+from publisher.formats.triggerless.hashing import text_hashes
+from publisher.formats.triggerless.table_shape import TableShape
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object
 from publisher.model.keys import format_key, parse
 from publisher.planning.rendered_columns import ColumnRenderer
-from publisher.sources.columns.row_images import Mask, Places
-from publisher.sources.triggerless.differences import Differences, TableRows
-from publisher.sources.triggerless.hashing import text_hashes
-from publisher.sources.triggerless.table_shape import TableShape
 from publisher.verify.associations import AssociationTable, split_association
 from publisher.verify.compare import (
     FINDINGS,

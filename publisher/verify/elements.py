@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.consumer.operations import Value, ValueType
+from publisher.formats.columns.row_images import Mask
+from publisher.formats.triggerless.multi_values import group_values, split_values
 from publisher.planning.values import convert_column
-from publisher.sources.columns.row_images import Mask
-from publisher.sources.triggerless.multi_values import group_values, split_values
 from publisher.xds.escape import attribute_text, escape_permitted
 from publisher.xds.values import Converter
 

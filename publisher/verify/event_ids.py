@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.consumer.errors import Origin
-from publisher.sources.triggerless.hashing import text_hashes
+from publisher.formats.triggerless.hashing import text_hashes
 from publisher.verify.documents import DocumentPart
 from publisher.verify.results import UnreadableDocument
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.sources.columns.row_images import Mask, Places
-from publisher.sources.triggerless.multi_values import group_values
+from publisher.formats.columns.row_images import Mask, Places
+from publisher.formats.triggerless.multi_values import group_values
 from publisher.verify.elements import element_text
 from publisher.verify.operation_columns import OperationColumns, OperationKind, ValueChangeKind
 

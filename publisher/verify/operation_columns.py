@@ -20,7 +20,7 @@ from publisher.consumer.operations import (
     Operation,
     RemoveAllValues,
 )
-from publisher.sources.columns.row_images import Places
+from publisher.formats.columns.row_images import Places
 from publisher.verify.elements import element_of
 from publisher.verify.plain_documents import PlainOperation
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from publisher.formats.triggerless.hashing import Hashes, bucket_of, text_hashes
 from publisher.model.packed_batches import BatchGatherer, pack_batch, unpack_batch
-from publisher.sources.triggerless.hashing import Hashes, bucket_of, text_hashes
 
 _ROWS, _BYTES = 1 << 14, 8 << 20
 """Rows or bytes that are collected before they are cut into pieces."""

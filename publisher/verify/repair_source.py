@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from publisher.formats.columns.private_tables import write_table
+from publisher.formats.contract import PrepareContext, PreparedSource
+from publisher.formats.files.file_splits import Split
+from publisher.formats.triggerless.differences import DIFFERENCE_SCHEMA
+from publisher.formats.triggerless.options import TriggerlessOptions
+from publisher.formats.triggerless.source import Triggerless
+from publisher.formats.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.formats.triggerless.state import FOUND, TriggerlessState, write_state
+from publisher.formats.triggerless.table_shape import TableShape
 from publisher.model.catalogue import Table
 from publisher.model.change import EventType
 from publisher.model.keys import IdentifierCase
-from publisher.sources.columns.private_tables import write_table
-from publisher.sources.contract import PrepareContext, PreparedSource
-from publisher.sources.files.file_splits import Split
-from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
-from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.source import Triggerless
-from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
-from publisher.sources.triggerless.state import FOUND, TriggerlessState, write_state
-from publisher.sources.triggerless.table_shape import TableShape
 from publisher.verify.compare import FINDINGS, ResultKind
 from publisher.verify.compare_table import ComparedTable
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.formats.columns.private_tables import read_table
+from publisher.formats.triggerless.differences import DIFFERENCE_SCHEMA
 from publisher.model.plain import restore
-from publisher.sources.columns.private_tables import read_table
-from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
 from publisher.verify.compare import FINDINGS, ResultKind
 
 RESULT_SCHEMA = pa.schema(

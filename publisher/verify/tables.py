@@ -10,21 +10,21 @@ from typing import Literal
 
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, TableRefusedError, UsageError
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.format import FormatOptions
+from publisher.formats.triggerless import input_files
+from publisher.formats.triggerless.comparison import (
+    Comparison,
+    TableInput,
+    TableWork,
+)
+from publisher.formats.triggerless.live_tables import live_inputs
+from publisher.formats.triggerless.options import TriggerlessOptions
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.model.names import equal_in_any_case
 from publisher.planning.filters import Filter, FilterOptions
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.format import FormatOptions
-from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.comparison import (
-    Comparison,
-    TableInput,
-    TableWork,
-)
-from publisher.sources.triggerless.live_tables import live_inputs
-from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.verify.associations import AssociationTable
 from publisher.verify.compare_table import ComparedTable
 

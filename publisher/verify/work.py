@@ -11,6 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.formats.columns.private_tables import write_table
+from publisher.formats.columns.row_images import Places
+from publisher.formats.triggerless.comparison import Comparison
+from publisher.formats.triggerless.decode import may_concern_objects, read_split_rows
+from publisher.formats.triggerless.differences import TableRows
+from publisher.formats.triggerless.hashing import text_hashes
+from publisher.formats.triggerless.objects import join_objects
+from publisher.formats.work import Work, read_records
 from publisher.ledger.read import scan_kept_runs
 from publisher.ledger.tables import DOCUMENTS
 from publisher.model.catalogue import JobCatalogue, Table
@@ -18,14 +26,6 @@ from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.rendered_columns import ColumnRenderer
-from publisher.sources.columns.private_tables import write_table
-from publisher.sources.columns.row_images import Places
-from publisher.sources.triggerless.comparison import Comparison
-from publisher.sources.triggerless.decode import may_concern_objects, read_split_rows
-from publisher.sources.triggerless.differences import TableRows
-from publisher.sources.triggerless.hashing import text_hashes
-from publisher.sources.triggerless.objects import join_objects
-from publisher.sources.work import Work, read_records
 from publisher.verify.associations import AssociationTable, suffixes_of, table_of_suffix
 from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectEvidence

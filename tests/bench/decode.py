@@ -13,10 +13,10 @@ from pyspark.sql import functions as f
 
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.spark.session import spark_session
+from publisher.formats.contract import Context
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.no_pandas import hide_pandas
-from publisher.sources.contract import Context
 from tests.bench.decode_data import inputs
 from tests.bench.report import Report
 from tests.support.prepare import prepare_here

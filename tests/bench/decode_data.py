@@ -19,17 +19,17 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Source
-from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
-from publisher.sources.event_log.source import event_log as log_source
-from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.linkexpress.layout import form_of
-from publisher.sources.linkexpress.options import ExtractedTable
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.change_table.source import ChangeTable
+from publisher.formats.contract import Source
+from publisher.formats.dispatch_queue import DispatchQueue, DispatchQueueOptions
+from publisher.formats.dispatch_queue.images.layout import image_layout
+from publisher.formats.dispatch_queue.options import QueueTable
+from publisher.formats.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
+from publisher.formats.event_log.source import event_log as log_source
+from publisher.formats.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.formats.linkexpress.layout import form_of
+from publisher.formats.linkexpress.options import ExtractedTable
 from tests.bench.data import FAMILY, GIVEN, Log, cache, event_log
 from tests.support.change_table_files import HEADERS
 from tests.support.dispatch_queue_files import Queue, Row, binary, image

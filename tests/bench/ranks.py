@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from publisher.formats.columns.record_batches import Place, batch
+from publisher.formats.event_ranks import LaneRanks, with_ids
 from publisher.model.sorted_ids import Ids
-from publisher.sources.columns.record_batches import Place, batch
-from publisher.sources.event_ranks import LaneRanks, with_ids
 
 SPLITS = LANES = 8
 BATCH = 1 << 15

@@ -24,10 +24,10 @@ from pyspark.sql import functions as f
 from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
 from publisher.engine.start import start_engine
+from publisher.formats.triggerless.comparison import Comparison
 from publisher.runs.publish import publish
 from publisher.runs.source_tasks import EngineTasks
 from publisher.runs.verify import VerifyRequest, buckets_for, verify
-from publisher.sources.triggerless.comparison import Comparison
 from publisher.verify.find_documents import find_topics
 from publisher.verify.survey import PartToSurvey, survey_documents
 from publisher.verify.work import VerifyWork

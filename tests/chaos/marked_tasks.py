@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from publisher.dispatch.kafka import lane_sender
+from publisher.formats import work
 from publisher.runs import plan_lane
 from publisher.runs import run as spine
-from publisher.sources import work
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
 OPEN_SECONDS = 0.03

@@ -19,6 +19,11 @@ from publisher.engine.local import MEMORY_BYTES, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
+from publisher.formats.columns.record_batches import Place, nameless, tally
+from publisher.formats.contract import Context, PrepareContext, Source
+from publisher.formats.files.file_splits import Split
+from publisher.formats.grouping import read_alone
+from publisher.formats.work import SourceWork, Work, read_split
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.lane_writer import LaneSpace, PlannedLane
@@ -32,11 +37,6 @@ from publisher.planning.polls import PollOptions
 from publisher.runs.relate_groups import relate_groups
 from publisher.runs.run import plan_lanes
 from publisher.runs.source_tasks import EngineTasks
-from publisher.sources.columns.record_batches import Place, nameless, tally
-from publisher.sources.contract import Context, PrepareContext, Source
-from publisher.sources.files.file_splits import Split
-from publisher.sources.grouping import read_alone
-from publisher.sources.work import SourceWork, Work, read_split
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.samples import SAMPLES

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from publisher.formats.dispatch_queue import DispatchQueue, DispatchQueueOptions
+from publisher.formats.dispatch_queue.options import QueueTable
+from publisher.formats.dispatch_queue.rows import layout as row_layout
+from publisher.formats.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.formats.linkexpress.layout import form_of, word_offsets, word_type
+from publisher.formats.linkexpress.options import ExtractedTable
 from publisher.model.change import Outcome
-from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.dispatch_queue.rows import layout as row_layout
-from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.linkexpress.layout import form_of, word_offsets, word_type
-from publisher.sources.linkexpress.options import ExtractedTable
 from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece
 from tests.fuzz.reading import reader_of
 from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited_text, image

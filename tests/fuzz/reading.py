@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from publisher.errors import PublisherError
+from publisher.formats.contract import Context, Source
 from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY, Outcome, Reason
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.sources.contract import Context, Source
 from tests.fuzz.form import Content, Form, Read, Reader
 from tests.support.prepare import prepare_here, read_prepared
 

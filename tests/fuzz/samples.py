@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.table_queue.bulk_calls import HEADER_BYTES
+from publisher.formats.table_queue.calls import SAMPLE_SCHEMA, Call
+from publisher.formats.table_queue.json_calls import json_line
+from publisher.formats.table_queue.layout import BULK_CALL
+from publisher.formats.table_queue.reading import read_samples, sample_files, sample_splits
 from publisher.model.change import Outcome
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.table_queue.bulk_calls import HEADER_BYTES
-from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call
-from publisher.sources.table_queue.json_calls import json_line
-from publisher.sources.table_queue.layout import BULK_CALL
-from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 from tests.fuzz.form import Content, Form, Framing, MadeFile, Piece, Read, Reader
 from tests.fuzz.reading import ADVICE, PromiseError, measure_peak
 from tests.support.bulk_calls import BulkFile

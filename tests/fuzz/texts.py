@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.event_log.layout import LAYOUT
-from publisher.sources.event_log.source import event_log
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.source import Triggerless
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.change_table.source import ChangeTable
+from publisher.formats.event_log.layout import LAYOUT
+from publisher.formats.event_log.source import event_log
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.triggerless.options import TriggerlessOptions
+from publisher.formats.triggerless.source import Triggerless
 from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece
 from tests.fuzz.reading import reader_of
 from tests.support.change_masks import mask_of

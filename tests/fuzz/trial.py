@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from publisher.sources.linkexpress.file_probe import SAMPLE
+from publisher.formats.linkexpress.file_probe import SAMPLE
 from tests.fuzz.damage import Parts, damage, damage_bytes, damage_csv, is_csv, parts_of
 from tests.fuzz.form import Content, Form, Framing, MadeFile, Read
 from tests.fuzz.reading import PromiseError, check_read, count_rejects, same, try_read

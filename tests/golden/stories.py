@@ -9,13 +9,13 @@ from lxml import etree
 
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
+from publisher.formats.contract import Source
+from publisher.formats.work import SourceWork, Work
 from publisher.ledger.lane_result import LaneResult
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
-from publisher.sources.contract import Source
-from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions, NullMode, QueueTable
-from publisher.sources.dispatch_queue.rows import layout as queue_row
-from publisher.sources.table_queue.layout import BULK_CALL, BULK_HEADER, dirr_out
-from publisher.sources.table_queue.options import TableQueueOptions
+from publisher.formats.dispatch_queue.images.layout import image_layout
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions, NullMode, QueueTable
+from publisher.formats.dispatch_queue.rows import layout as queue_row
+from publisher.formats.table_queue.layout import BULK_CALL, BULK_HEADER, dirr_out
+from publisher.formats.table_queue.options import TableQueueOptions
 from tests.support.byte_layouts import layout_text
 
 GOLDENS = Path(__file__).parent / "layouts"

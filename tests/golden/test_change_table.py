@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from publisher.formats.change_table.source import ChangeTable
+from publisher.formats.contract import Context
 from publisher.model.change import TALLY, Reason
 from publisher.model.change_batches import changes_of
-from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Context
 from tests.golden.stories import operations, operations_in
 from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import OPEN

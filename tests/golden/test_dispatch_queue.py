@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from publisher.formats.dispatch_queue import DispatchQueue, DispatchQueueOptions
+from publisher.formats.dispatch_queue.options import QueueTable
 from publisher.model.change import Outcome
-from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.dispatch_queue.options import QueueTable
 from tests.golden.stories import count_outcomes, operations_in, plan_story, typed_lines, work_of
 
 HERE = Path(__file__).parent / "dispatch-queue"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from publisher.formats.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.formats.linkexpress.options import ExtractedTable
 from publisher.model.change import Outcome
-from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.linkexpress.options import ExtractedTable
 from tests.golden.stories import count_outcomes, operations_in, plan_story, typed_bytes, work_of
 
 HERE = Path(__file__).parent / "linkexpress"

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publisher.sources.files import file_splits
-from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
+from publisher.formats.files import file_splits
+from publisher.formats.files.options import ExpectedColumns, SnapshotOptions
 from tests.support.event_log_files import csv_text
 from tests.support.measured_reads import measure_read
 from tests.support.repeated_values import MIB

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from publisher.errors import FatalError
+from publisher.formats.files.options import SnapshotOptions
 from publisher.model.change import Outcome
-from publisher.sources.files.options import SnapshotOptions
 from tests.support.event_log_files import read
 
 HERE = Path(__file__).parent

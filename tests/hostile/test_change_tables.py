@@ -10,8 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from publisher.errors import FatalError
+from publisher.formats.files.options import SnapshotOptions
 from publisher.model.change import Outcome
-from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import options, read, record, seq
 from tests.support.event_log_files import Row, csv_text
 

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, FileRefusedError
-from publisher.sources.dispatch_queue import DispatchQueue
-from publisher.sources.files.options import SnapshotOptions
+from publisher.formats.dispatch_queue import DispatchQueue
+from publisher.formats.files.options import SnapshotOptions
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import (
     BIG,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.sources.registry import FORMATS
+from publisher.formats.registry import FORMATS
 from tests.fuzz import worker
 from tests.fuzz.damage import Part, damage
 from tests.fuzz.form import Form, Framing, Read, Reader

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError, FileRefusedError
-from publisher.sources.linkexpress import LinkexpressOptions
+from publisher.formats.linkexpress import LinkexpressOptions
 from tests.support.linkexpress_files import (
     GROUP,
     JNL,

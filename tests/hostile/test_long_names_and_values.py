@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from publisher.formats.columns.object_names import split_name
 from publisher.model.catalogue import LONGEST_NAME
 from publisher.model.change import Outcome, Reason
-from publisher.sources.columns.object_names import split_name
 from publisher.xds.validate import Profile, validate_files
 from tests.support.event_log_files import event, read, write
 from tests.support.timing import assert_linear

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from publisher.errors import FileRefusedError
-from publisher.sources.table_queue.bulk_calls import HEADER_BYTES
-from publisher.sources.table_queue.json_calls import json_line
-from publisher.sources.table_queue.reading import sample_splits
+from publisher.formats.table_queue.bulk_calls import HEADER_BYTES
+from publisher.formats.table_queue.json_calls import json_line
+from publisher.formats.table_queue.reading import sample_splits
 from tests.support.bulk_calls import BulkFile
 from tests.support.table_queue_files import OPTIONS, call, element, read
 

@@ -13,11 +13,11 @@ from publisher.config.job_file import load
 from publisher.engine.local import LocalEngine
 from publisher.engine.local_rows import LocalRows
 from publisher.errors import PublisherError
+from publisher.formats.contract import Context
+from publisher.formats.triggerless.options import TriggerlessOptions
+from publisher.formats.triggerless.source import Triggerless
 from publisher.model.change import TALLY, Outcome
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.contract import Context
-from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_classes import publish_classes, write_classes
 from tests.support.compared_jobs import (
     kinds_and_keys,

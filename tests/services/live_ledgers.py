@@ -9,15 +9,15 @@ from pathlib import Path
 from publisher.acknowledge.places import LogPlace
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.live.table_split import DatabaseTable
+from publisher.formats.work import SourceWork, Work
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import event_log
-from publisher.sources.live.table_split import TableInput
-from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -67,7 +67,7 @@ def plan_live_log(
         tables=tuple(tables),
         database=database if lookups else None,
     )
-    source = event_log(options, table=TableInput(database, table, text_of))
+    source = event_log(options, table=DatabaseTable(database, table, text_of))
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         live = SourceWork(
             name="hr",

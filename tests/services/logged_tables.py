@@ -16,15 +16,15 @@ import sqlalchemy as sa
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
+from publisher.formats.contract import Context
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.live.table_split import DatabaseTable
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import TALLY, Change, Object
 from publisher.model.change_batches import changes_of
 from publisher.model.keys import format_key
 from publisher.planning.query_back import CurrentRow
-from publisher.sources.contract import Context
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import event_log
-from publisher.sources.live.table_split import TableInput
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
@@ -218,7 +218,7 @@ class TakenBackError(Exception):
 
 def read_log(database: Database, after: int = 0, table: str = LOG) -> list[Change]:
     """The log's new rows as the program reads them: none may be rejected."""
-    source = event_log(EventLogOptions(), table=TableInput(database.options, table, text_of))
+    source = event_log(EventLogOptions(), table=DatabaseTable(database.options, table, text_of))
     changes: list[Change] = []
     catalogue = catalogue_of(database)
     with prepare_here(source, (), 1, catalogue) as prepared:

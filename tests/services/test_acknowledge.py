@@ -18,10 +18,10 @@ from publisher.acknowledge.status_letters import RefusedDocuments
 from publisher.acknowledge.write_status import AcknowledgeReport, WritingHooks, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
+from publisher.formats.event_log.options import EventLogOptions
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.reports.explain import explain
-from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 from tests.services.live_ledgers import LANES, plan_live_log, read_from
 from tests.services.live_tables import make_tables

@@ -17,10 +17,10 @@ from publisher.config.job_file import load
 from publisher.database.identity import identity_of
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
+from publisher.formats.live.find_table import LiveTable, relation_of
 from publisher.ledger.conservation import RunReport
 from publisher.runs.job import Job
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place, another_database, sqlite_place
 from tests.services.servers import postgresql
 

@@ -9,14 +9,14 @@ import pytest
 
 from publisher.database.identity import TableOrigin, identity_of
 from publisher.errors import FatalError
+from publisher.formats.change_table.backlog import ChangeTableBacklog
+from publisher.formats.change_table.carry_over import Mark, read_marks, write_marks
+from publisher.formats.change_table.live_table import LiveChangeTable
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.contract import CarryOver, Context
+from publisher.formats.live.find_table import LiveTable, relation_of
+from publisher.formats.live.table_split import DatabaseTable
 from publisher.model.change import TALLY
-from publisher.sources.change_table.backlog import ChangeTableBacklog
-from publisher.sources.change_table.carry_over import Mark, read_marks, write_marks
-from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.contract import CarryOver, Context
-from publisher.sources.live.find_table import LiveTable, relation_of
-from publisher.sources.live.table_split import TableInput
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 from tests.support.change_table_files import change_text, seq
@@ -67,7 +67,9 @@ def read(
 
 
 def found_in(place: Place, options: ChangeTableOptions, kept: CarryOver | None) -> list[object]:
-    live = LiveChangeTable(options, table=TableInput(place.database().options, "usr__ct", text_of))
+    live = LiveChangeTable(
+        options, table=DatabaseTable(place.database().options, "usr__ct", text_of)
+    )
     records = []
     with prepare_here(live, (), 3, OPEN, carry_over=kept) as prepared:
         for batches in read_prepared(prepared, Context(0, 5, OPEN)):

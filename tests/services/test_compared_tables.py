@@ -11,14 +11,14 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.errors import FatalError
+from publisher.formats.live import table_reader
+from publisher.formats.live.find_table import LiveTable
+from publisher.formats.live.table_split import TableSplit
+from publisher.formats.migration import Migration
 from publisher.ledger.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.live import table_reader
-from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_split import TableSplit
-from publisher.sources.migration import Migration
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place, another_database, sqlite_place
 from tests.support.compared_jobs import key_of, kinds_and_keys, operations_of

@@ -9,9 +9,9 @@ from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.connection_cache import ConnectionCache, keep_connections
 from publisher.database.identity import identity_of
 from publisher.errors import TableRefusedError
+from publisher.formats.live.find_table import LiveTable, relation_of
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place
 
 

@@ -13,8 +13,8 @@ from publisher.acknowledge.write_status import log_table
 from publisher.database import status_steps, statuses
 from publisher.database.connection import Database
 from publisher.errors import FatalError
-from publisher.sources.event_log.fingerprints import fingerprints_of
-from publisher.sources.event_log.options import EventLogOptions
+from publisher.formats.event_log.fingerprints import fingerprints_of
+from publisher.formats.event_log.options import EventLogOptions
 from tests.services.databases import Place
 
 IDS = np.arange(1, 4)

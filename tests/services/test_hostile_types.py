@@ -14,10 +14,10 @@ from publisher.database.copy import copy_table
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Bounds, Span, as_text, span_condition
+from publisher.formats.event_log.backlog import EventLogBacklog
+from publisher.formats.event_log.options import EventLogOptions
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup
-from publisher.sources.event_log.backlog import EventLogBacklog
-from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
 from tests.support.planning import answers_of
 

@@ -15,16 +15,16 @@ from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.database.resources import Rules
 from publisher.engine.local import LocalEngine
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.live.table_split import DatabaseTable
+from publisher.formats.work import SourceWork, Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.runs.key_groups import group_keys
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import event_log
-from publisher.sources.live.table_split import TableInput
-from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -172,7 +172,7 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
     database = postgres.database().options
     source = event_log(
         EventLogOptions(key_change="modify-association"),
-        table=TableInput(database, "event_log", text_of),
+        table=DatabaseTable(database, "event_log", text_of),
     )
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         polls, filters = PollOptions(), FilterOptions()

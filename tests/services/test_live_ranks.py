@@ -8,14 +8,14 @@ import pytest
 
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.live.table_split import DatabaseTable
+from publisher.formats.work import SourceWork, Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import event_log
-from publisher.sources.live.table_split import TableInput
-from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
@@ -55,7 +55,7 @@ def make_log(place: Place) -> None:
 
 def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) -> list[str]:
     database: DatabaseOptions = place.database().options
-    source = event_log(EventLogOptions(), table=TableInput(database, "event_log", text_of))
+    source = event_log(EventLogOptions(), table=DatabaseTable(database, "event_log", text_of))
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
     with prepare_here(source, (), splits, JobCatalogue(())) as prepared:
         opened = prepared.splits

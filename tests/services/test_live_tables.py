@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from publisher.database.connection import Database
 from publisher.errors import FatalError, UnreachableError
-from publisher.sources.live.find_table import LiveTable, describe
-from publisher.sources.live.table_reader import moment, ranges, read
-from publisher.sources.live.table_split import TableSplit
+from publisher.formats.live.find_table import LiveTable, describe
+from publisher.formats.live.table_reader import moment, ranges, read
+from publisher.formats.live.table_split import TableSplit
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 

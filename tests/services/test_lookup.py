@@ -14,11 +14,11 @@ from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.join_query import JoinQuery
 from publisher.database.lookup import DatabaseLookup
+from publisher.formats.columns.object_names import Names, RecordFault
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase, quote
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
-from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place, statements
 from tests.support.planning import answers_of

@@ -10,7 +10,7 @@ import pytest
 
 from publisher.database.options import DatabaseOptions
 from publisher.errors import UsageError
-from publisher.sources.live.notifications import Listener, Notifications
+from publisher.formats.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from tests.services.databases import Place

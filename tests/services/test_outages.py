@@ -13,10 +13,10 @@ from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UnreachableError
+from publisher.formats.live.find_table import LiveTable
+from publisher.formats.live.table_reader import moment
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow
-from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_reader import moment
 from tests.services import servers
 from tests.services.databases import Place
 from tests.support.planning import answers_of

@@ -19,10 +19,10 @@ from publisher.config.job_file import load
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError, UsageError
+from publisher.formats.live.find_table import LiveTable
+from publisher.formats.live.table_reader import moment, read
 from publisher.model.keys import quote
 from publisher.reports.check import check
-from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_reader import moment, read
 from publisher.triggers import Refs, Statement, Style, TableRef, TriggerPlan, install, plan
 from publisher.triggers.installed import unsafe_functions
 from publisher.xds.values import text_of

@@ -9,9 +9,9 @@ import pytest
 
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
-from publisher.sources.event_log.backlog import EventLogBacklog
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.waiting_rows import WaitingRows
+from publisher.formats.event_log.backlog import EventLogBacklog
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.waiting_rows import WaitingRows
 from tests.services.databases import Place, sqlite_place
 from tests.services.waiting_logs import MOMENTS, ZONED, ago, make_log
 

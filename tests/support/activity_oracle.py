@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from publisher.activity.counts import ActivityCounts, NodeCounts
-from publisher.sources.table_queue.calls import Call, to_micros
+from publisher.formats.table_queue.calls import Call, to_micros
 
 NAMES = [field.name for field in fields(ActivityCounts)]
 

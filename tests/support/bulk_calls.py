@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from publisher.sources.table_queue.bulk_calls import BulkHeader
-from publisher.sources.table_queue.calls import Call, to_micros
-from publisher.sources.table_queue.layout import (
+from publisher.formats.table_queue.bulk_calls import BulkHeader
+from publisher.formats.table_queue.calls import Call, to_micros
+from publisher.formats.table_queue.layout import (
     BULK_CALL,
     BULK_HEADER,
     CODE,

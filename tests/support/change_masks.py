@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from publisher.sources.change_table.masks import Order
+from publisher.formats.change_table.masks import Order
 
 
 def mask_of(bits: int, order: Order, width: int = 0) -> str:

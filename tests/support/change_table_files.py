@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.formats.change_table.masks import Order
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.change_table.source import ChangeTable
+from publisher.formats.contract import Context
+from publisher.formats.files.options import SnapshotOptions
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import TALLY
-from publisher.sources.change_table.masks import Order
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.contract import Context
-from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_masks import mask_of
 from tests.support.event_log_files import OPEN, Row, csv_text
 from tests.support.prepare import prepare_here, read_prepared

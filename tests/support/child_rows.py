@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
-from publisher.sources.linkexpress.options import ExtractedTable, LinkexpressOptions
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions, QueueTable
+from publisher.formats.linkexpress.options import ExtractedTable, LinkexpressOptions
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT, UPDATE
 from tests.support.event_log_files import Row

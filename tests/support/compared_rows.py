@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from publisher.sources.triggerless.differences import TableRows
-from publisher.sources.triggerless.relate import (
+from publisher.formats.triggerless.differences import TableRows
+from publisher.formats.triggerless.relate import (
     ComparisonCounts,
     ComparisonRules,
     KnownRows,

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from publisher.formats.contract import Context, Source
+from publisher.formats.dispatch_queue import DispatchQueue, DispatchQueueOptions
+from publisher.formats.dispatch_queue.images.layout import image_layout
+from publisher.formats.dispatch_queue.options import QueueTable
+from publisher.formats.dispatch_queue.rows import layout as declared
 from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY
-from publisher.sources.contract import Context, Source
-from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.dispatch_queue.rows import layout as declared
 from tests.support.prepare import prepare_here
 
 Record = dict[str, Any]

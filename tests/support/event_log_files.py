@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.formats.contract import Context
+from publisher.formats.event_log.layout import LAYOUT
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.files.options import SnapshotOptions
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import TALLY
-from publisher.sources.contract import Context
-from publisher.sources.event_log.layout import LAYOUT
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import event_log
-from publisher.sources.files.options import SnapshotOptions
 
 NAMES = LAYOUT["3.5"]
 Row = dict[str, object]

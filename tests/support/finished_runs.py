@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from publisher.dispatch.refusals import DispatchRecord, Refusal
+from publisher.formats.event_log.options import EventLogOptions
 from publisher.ledger import storage
 from publisher.ledger.hours import Closing, Hour, hours_of
 from publisher.ledger.job import DOCUMENTS, Ledger
@@ -18,7 +19,6 @@ from publisher.ledger.manifest import Manifest, RunEnd, SourceEntry
 from publisher.ledger.read import find_run
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.tables import TABLES
-from publisher.sources.event_log.options import EventLogOptions
 from tests.support.event_ids import ORIGIN
 from tests.support.ledgers import write_identity
 from tests.support.planned_ledgers import HEAD

@@ -42,7 +42,7 @@ MODULES = (
     "publisher.runs.run",
     "publisher.runs.recover",
     "publisher.runs.replay",
-    "publisher.sources.event_log.source",
+    "publisher.formats.event_log.source",
     "sqlalchemy.dialects.mysql.pymysql",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from publisher.formats.contract import Context
+from publisher.formats.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.formats.linkexpress import layout as declared
+from publisher.formats.linkexpress.options import ByteOrder, ExtractedTable
+from publisher.formats.linkexpress.types import Item
 from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY
-from publisher.sources.contract import Context
-from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.linkexpress import layout as declared
-from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
-from publisher.sources.linkexpress.types import Item
 
 Record = dict[str, Any]
 NULL = object()

@@ -6,13 +6,13 @@ import sqlite3
 from pathlib import Path
 
 from publisher.database.options import DatabaseOptions
+from publisher.formats.change_table.backlog import ChangeTableBacklog
+from publisher.formats.change_table.carry_over import Mark, read_marks
+from publisher.formats.change_table.live_table import LiveChangeTable
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.contract import CarryOver
+from publisher.formats.live.table_split import DatabaseTable, TableSplit
 from publisher.model.change import TALLY
-from publisher.sources.change_table.backlog import ChangeTableBacklog
-from publisher.sources.change_table.carry_over import Mark, read_marks
-from publisher.sources.change_table.live_table import LiveChangeTable
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.contract import CarryOver
-from publisher.sources.live.table_split import TableInput, TableSplit
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq
 from tests.support.event_log_files import Row
@@ -56,7 +56,7 @@ class ColumnedTable:
     def run(self, *, accepts_database: bool = False) -> list[Row]:
         """The records that a run reads, in their order; its state becomes that of the next."""
         before = self.state
-        source = LiveChangeTable(self._settings, table=TableInput(self.options, "ct", text_of))
+        source = LiveChangeTable(self._settings, table=DatabaseTable(self.options, "ct", text_of))
         after = self._folder / f"state-{self._runs + 1}"
         kept = CarryOver(before, after, self.clock * SECOND, accepts_database=accepts_database)
         with prepare_here(source, (), 1, CONTEXT.catalogue, carry_over=kept) as prepared:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
-from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.linkexpress.options import ExtractedTable
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions, QueueTable
+from publisher.formats.linkexpress import LinkexpressOptions
+from publisher.formats.linkexpress.options import ExtractedTable
 from tests.support import change_table_files as tables
 from tests.support import dispatch_queue_files as queues
 from tests.support import linkexpress_files as extracts

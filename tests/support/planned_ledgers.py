@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.formats.event_log.options import EventLogOptions
+from publisher.formats.work import Work
 from publisher.ledger import storage
 from publisher.ledger.job import DOCUMENTS
 from publisher.ledger.lane_rows import LaneRows
@@ -17,8 +19,6 @@ from publisher.ledger.read import find_job
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
-from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.work import Work
 from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import plan_all, read_all, results_of, work_of
 

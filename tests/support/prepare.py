@@ -12,16 +12,16 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 
 from publisher.database.options import DatabaseOptions
-from publisher.model.catalogue import Catalogue
-from publisher.runs.relate_groups import read_here
-from publisher.sources.contract import (
+from publisher.formats.contract import (
     CarryOver,
     Context,
     PrepareContext,
     PreparedSource,
     Source,
 )
-from publisher.sources.task_runner import Findings, Item, ShuffleWork
+from publisher.formats.task_runner import Findings, Item, ShuffleWork
+from publisher.model.catalogue import Catalogue
+from publisher.runs.relate_groups import read_here
 
 
 @dataclass(frozen=True, slots=True)

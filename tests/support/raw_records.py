@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from publisher.sources.contract import Source
-from publisher.sources.files.file_splits import Split
+from publisher.formats.contract import Source
+from publisher.formats.files.file_splits import Split
 
 
 def raw_record(source: Source, split: Split[Any], row: int) -> str | None:

@@ -16,12 +16,12 @@ import pytest
 from pydantic import TypeAdapter
 
 from publisher.errors import PublisherError
+from publisher.formats.contract import CarryOver, Context, PreparedSource, Source
+from publisher.formats.files.file_splits import Split
+from publisher.formats.live.table_split import TableSplit
+from publisher.formats.registry import FORMATS
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.sources.contract import CarryOver, Context, PreparedSource, Source
-from publisher.sources.files.file_splits import Split
-from publisher.sources.live.table_split import TableSplit
-from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
 from tests.support.garbage import count_garbage
 from tests.support.prepare import prepare_here, read_prepared

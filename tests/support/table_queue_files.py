@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call
-from publisher.sources.table_queue.layout import dirr_out
-from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.table_queue.calls import SAMPLE_SCHEMA, Call
+from publisher.formats.table_queue.layout import dirr_out
+from publisher.formats.table_queue.options import TableQueueOptions
+from publisher.formats.table_queue.reading import read_samples, sample_files, sample_splits
 
 OPTIONS = TableQueueOptions(code_page="CP866", eorr=1205, smallbufkor=1206)
 """The numbers are made up: no page prints them."""

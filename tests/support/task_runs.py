@@ -13,6 +13,9 @@ from publisher.consumer import Objects
 from publisher.consumer.parse import parse_document
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Rules
+from publisher.formats.event_log.source import event_log
+from publisher.formats.record_packing import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.formats.work import SourceWork, Work, read_split, relate_rows
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.lane_writer import LaneSpace, PlannedLane
 from publisher.ledger.manifest import Manifest
@@ -25,9 +28,6 @@ from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.runs.plan_lane import plan_lane
-from publisher.sources.event_log.source import event_log
-from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, unpack
-from publisher.sources.work import SourceWork, Work, read_split, relate_rows
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN

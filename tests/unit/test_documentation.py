@@ -14,8 +14,8 @@ import pytest
 from publisher.cli.main import cli
 from publisher.config.job_file import SECTIONS, load
 from publisher.dispatch.refusals import RefusalReason
+from publisher.formats.files.file_splits import SUFFIXES
 from publisher.model.change import Outcome, Reason
-from publisher.sources.files.file_splits import SUFFIXES
 from tests.bench.__main__ import main as bench
 from tests.chaos.__main__ import main as chaos
 from tests.fuzz.__main__ import main as fuzz

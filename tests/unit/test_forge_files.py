@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.sources.registry import FORMATS
+from publisher.formats.registry import FORMATS
 
 ROOT = Path(__file__).parents[2]
 FORGE = ROOT / ".github"

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from publisher.sources.registry import FORMATS
+from publisher.formats.registry import FORMATS
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "publisher" / "cli.py"
@@ -27,7 +27,7 @@ MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 PACKAGES = (
     *("cli", "demo", "dataframes", "reports", "runs", "config", "verify", "engine"),
     *("tables", "activity", "acknowledge"),
-    *("sources", "triggers", "database", "planning", "dispatch", "observing", "ledger"),
+    *("formats", "triggers", "database", "planning", "dispatch", "observing", "ledger"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
     *("redaction", "extras", "stop_request", "errors", "no_pandas"),
 )
@@ -40,7 +40,7 @@ WITHOUT_FORMATS = ("reports", "runs", "engine")
 """Packages that know formats only by the registry, the descriptor and the contract of sources."""
 
 FORMAT_PACKAGES = {
-    path.parent.name for path in (ROOT / "publisher" / "sources").glob("*/format.py")
+    path.parent.name for path in (ROOT / "publisher" / "formats").glob("*/format.py")
 }
 
 
@@ -114,7 +114,7 @@ def test_an_upward_import_is_seen(tmp_path: Path, line: str) -> None:
 def formats_imported_by(path: Path) -> set[str]:
     """Formats of which a module imports something directly."""
     names = [name.split(".") for name in imports_of(path)]
-    packages = {parts[2] for parts in names if parts[:2] == ["publisher", "sources"] and parts[2:]}
+    packages = {parts[2] for parts in names if parts[:2] == ["publisher", "formats"] and parts[2:]}
     return packages & FORMAT_PACKAGES
 
 
@@ -131,9 +131,9 @@ def test_runs_know_formats_only_by_their_contract() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from publisher.sources.triggerless.source import Triggerless",
-        "import publisher.sources.event_log.options",
-        "def late() -> None:\n    from publisher.sources import linkexpress",
+        "from publisher.formats.triggerless.source import Triggerless",
+        "import publisher.formats.event_log.options",
+        "def late() -> None:\n    from publisher.formats import linkexpress",
     ],
 )
 def test_an_import_of_a_format_is_seen(tmp_path: Path, line: str) -> None:

@@ -14,12 +14,12 @@ from publisher.dispatch.kafka import dead_letters
 from publisher.dispatch.kafka.records import HEADERS, RECOVERED
 from publisher.dispatch.refusals import RefusalReason
 from publisher.errors import PublisherError
+from publisher.formats.contract import Source
+from publisher.formats.format import Format
 from publisher.ledger.tables import TABLES
 from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
-from publisher.sources.contract import Source
-from publisher.sources.format import Format
 from publisher.xds.validate import text_line, validate_files
 
 

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import refusals_of
 from publisher.errors import UsageError
+from publisher.formats.registry import FORMATS
 from publisher.ledger.parts import LedgerPart, document_rows, rows_of_places
 from publisher.model.change import Outcome, Position
 from publisher.model.event_ids import ORIGIN_PATTERN
 from publisher.model.lanes import SEPARATOR
-from publisher.sources.registry import FORMATS
 
 TEXT_BYTES = 32 << 20
 """Maximum bytes of documents that are read together, unless one document has more."""

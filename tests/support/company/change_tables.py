@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from publisher.formats.change_table.change_seq import NUMBER_DIGITS
+from publisher.formats.change_table.layout import HEADERS
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.files.recognise import dfm_of
 from publisher.model.change import Outcome
-from publisher.sources.change_table.change_seq import NUMBER_DIGITS
-from publisher.sources.change_table.layout import HEADERS
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.files.recognise import dfm_of
 from tests.support.change_masks import mask_of
 from tests.support.company.acts import COLUMNS, KEYS, Act, RowChange
 from tests.support.company.people import Row, log_text

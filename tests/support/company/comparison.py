@@ -18,11 +18,11 @@ from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.engine.contract import Engine
 from publisher.errors import InternalError
+from publisher.formats.table_queue.calls import Call
+from publisher.formats.table_queue.json_calls import json_line
+from publisher.formats.table_queue.layout import dirr_out
 from publisher.ledger.conservation import RunReport
 from publisher.runs.job import Job
-from publisher.sources.table_queue.calls import Call
-from publisher.sources.table_queue.json_calls import json_line
-from publisher.sources.table_queue.layout import dirr_out
 from tests.support.company.acts import PARENTS
 from tests.support.company.opening import USERS
 from tests.support.company.people import Company

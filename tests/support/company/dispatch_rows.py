@@ -12,17 +12,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from publisher.model.change import Outcome, Reason
-from publisher.sources.dispatch_queue.images.column_types import (
+from publisher.formats.dispatch_queue.images.column_types import (
     FRACTION,
     NATIONAL,
     VARIABLE,
     ImageColumn,
 )
-from publisher.sources.dispatch_queue.images.layout import image_layout
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions
-from publisher.sources.dispatch_queue.rows import layout
-from publisher.sources.dispatch_queue.rows.layout import OperationCode
+from publisher.formats.dispatch_queue.images.layout import image_layout
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions
+from publisher.formats.dispatch_queue.rows import layout
+from publisher.formats.dispatch_queue.rows.layout import OperationCode
+from publisher.model.change import Outcome, Reason
 from tests.support.company.acts import Act, RowChange
 from tests.support.company.people import Row, Value
 from tests.support.company.story import Counts, Story

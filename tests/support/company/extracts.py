@@ -10,11 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from publisher.formats.linkexpress import layout
+from publisher.formats.linkexpress.layout import ItemLayout
+from publisher.formats.linkexpress.options import ByteOrder, ExtractedTable, LinkexpressOptions
+from publisher.formats.linkexpress.types import NATIONAL, VARIABLE, Item
 from publisher.model.change import Outcome, Reason
-from publisher.sources.linkexpress import layout
-from publisher.sources.linkexpress.layout import ItemLayout
-from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LinkexpressOptions
-from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
 from tests.support.company.acts import Act, RowChange
 from tests.support.company.people import Value
 from tests.support.company.story import Counts

@@ -9,9 +9,9 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.errors import InternalError
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions
-from publisher.sources.linkexpress.options import LinkexpressOptions
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions
+from publisher.formats.linkexpress.options import LinkexpressOptions
 from tests.support.company.acts import Act
 from tests.support.company.change_tables import write_change_tables
 from tests.support.company.dispatch_rows import ATTRIBUTES, write_queue

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.files.options import SnapshotOptions
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.change_table.source import ChangeTable
+from publisher.formats.files.options import SnapshotOptions
 from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq as change_seq

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from publisher.sources.dispatch_queue import DispatchQueue
+from publisher.formats.dispatch_queue import DispatchQueue
 from tests.support.dispatch_queue_files import BIG, Queue, binary, delimited_text, image
 from tests.support.dispatch_queue_files import OPTIONS as QUEUE
 from tests.support.dispatch_queue_files import jack as queue_image

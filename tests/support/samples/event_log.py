@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from publisher.sources.event_log.source import event_log
-from publisher.sources.files.options import SnapshotOptions
+from publisher.formats.event_log.source import event_log
+from publisher.formats.files.options import SnapshotOptions
 from tests.support.event_log_files import csv_text, event, write
 from tests.support.source_contract import (
     Sample,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
+from publisher.formats.linkexpress import Linkexpress, LinkexpressOptions
 from tests.support.linkexpress_files import GROUP, JNL, NULL, OPEN, jack, little, mark
 from tests.support.linkexpress_files import record as extract_record
 from tests.support.source_contract import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.source import Triggerless
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.triggerless.options import TriggerlessOptions
+from publisher.formats.triggerless.source import Triggerless
 from tests.support.change_table_files import write as write_changes
 from tests.support.source_contract import (
     Sample,

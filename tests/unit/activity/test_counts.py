@@ -19,10 +19,10 @@ from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.cli.main import cli
-from publisher.sources.table_queue.calls import Call
-from publisher.sources.table_queue.json_calls import json_line
-from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.table_queue.reading import sample_files, sample_splits
+from publisher.formats.table_queue.calls import Call
+from publisher.formats.table_queue.json_calls import json_line
+from publisher.formats.table_queue.options import TableQueueOptions
+from publisher.formats.table_queue.reading import sample_files, sample_splits
 from tests.support.activity_oracle import NodeSamples, counts
 from tests.support.table_queue_files import OPTIONS, START, element, text_file
 

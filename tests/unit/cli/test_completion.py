@@ -14,8 +14,8 @@ from click.shell_completion import ShellComplete
 
 from publisher.cli.main import PROGRAM, cli
 from publisher.dispatch.refusals import RefusalReason
+from publisher.formats.registry import FORMATS
 from publisher.model.change import Reason
-from publisher.sources.registry import FORMATS
 
 VARIABLE = "_XDS_PUBLISHER_COMPLETE"
 """Asks the program for the script of a shell, and for words; click derives it from the name."""

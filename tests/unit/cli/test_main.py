@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from publisher import __version__
 from publisher.cli.main import cli
 from publisher.console import printable
+from publisher.formats.files import file_splits
+from publisher.formats.registry import FORMATS
 from publisher.reports import status
-from publisher.sources.files import file_splits
-from publisher.sources.registry import FORMATS
 
 LOG = """\
 record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value

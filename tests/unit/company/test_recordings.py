@@ -17,16 +17,16 @@ from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Operation
 from publisher.errors import InternalError
+from publisher.formats.change_table.options import ChangeTableOptions
+from publisher.formats.dispatch_queue.options import DispatchQueueOptions
+from publisher.formats.linkexpress.options import LinkexpressOptions
+from publisher.formats.linkexpress.types import parse_item
 from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.tables import DOCUMENTS
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.runs.sample import RECORDS, sample_of
-from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions
-from publisher.sources.linkexpress.options import LinkexpressOptions
-from publisher.sources.linkexpress.types import parse_item
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.support.company.acts import COLUMNS, KEYS, PARENTS, Act, RowChange, act_of
 from tests.support.company.compare import EARLIER_UPDATE, KINDS, form_of, kind_of, lines

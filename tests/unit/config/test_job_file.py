@@ -12,9 +12,9 @@ import pytest
 from publisher.config.job_file import SECTIONS, Overrides, defaults, load
 from publisher.config.settings import Settings
 from publisher.errors import SettingsError, UsageError
+from publisher.formats.registry import FORMATS
 from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import IdentifierCase
-from publisher.sources.registry import FORMATS
 
 Job = Callable[..., Settings]
 SECRET = "Tr0ub4dor"

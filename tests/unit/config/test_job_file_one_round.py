@@ -10,8 +10,8 @@ from publisher.config.job_file import load, load_to_publish
 from publisher.config.validation import validate
 from publisher.engine.local import LocalEngine
 from publisher.errors import SettingsError, UnreachableError
+from publisher.formats.linkexpress.options import LinkexpressOptions
 from publisher.runs.job import Job
-from publisher.sources.linkexpress.options import LinkexpressOptions
 
 MANY = """\
 [job]

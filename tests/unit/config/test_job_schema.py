@@ -17,7 +17,7 @@ from publisher.config.job_file import SECTIONS, load
 from publisher.config.job_schema import job_schema
 from publisher.config.source_sections import source_parts
 from publisher.errors import SettingsError
-from publisher.sources.registry import FORMATS
+from publisher.formats.registry import FORMATS
 from tests.support.settings_reference import CONF, in_force
 
 SHIPPED = sorted(CONF.glob("*.toml"))

@@ -13,8 +13,8 @@ from publisher.config.job_file import load
 from publisher.config.source_sections import source_parts
 from publisher.config.validation import option_defaults
 from publisher.errors import SettingsError
-from publisher.sources.dispatch_queue.options import QueueTable
-from publisher.sources.linkexpress.options import ExtractedTable
+from publisher.formats.dispatch_queue.options import QueueTable
+from publisher.formats.linkexpress.options import ExtractedTable
 from tests.support.settings_reference import activate_examples, is_example, load_source, parts_of
 
 OF_DATABASES = frozenset({"table", "url", "url_env"})

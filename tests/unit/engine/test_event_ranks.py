@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.errors import InternalError
+from publisher.formats.columns.record_batches import Place, batch
+from publisher.formats.event_ranks import LaneRanks, with_ids
 from publisher.ledger.conservation import outcome_counts
 from publisher.model import sorted_ids
 from publisher.model.change import IDS, Change, Position
 from publisher.model.sorted_ids import IdGatherer, open_ids
 from publisher.planning.polls import PollOptions
-from publisher.sources.columns.record_batches import Place, batch
-from publisher.sources.event_ranks import LaneRanks, with_ids
 from tests.support import plan_oracle
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import TABLES, PlanCase, cases, rows_of

@@ -148,7 +148,7 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
     assert done.stdout.split() == ["begins", "8"]
 
 
-OTHERS = ("pyspark", "py4j", "pandas", "publisher.sources.linkexpress")
+OTHERS = ("pyspark", "py4j", "pandas", "publisher.formats.linkexpress")
 """Modules that a small replay of an event log does not need."""
 REPLAY = f"""
 import sys

@@ -14,11 +14,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from publisher.formats.work import Work
 from publisher.ledger.conservation import check_conservation, outcome_counts
 from publisher.ledger.lane_writer import PlannedLane
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Outcome
-from publisher.sources.work import Work
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, results_of, work_of

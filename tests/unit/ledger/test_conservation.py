@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from publisher.errors import InternalError
+from publisher.formats.record_packing import PIECE_SCHEMA, pack
+from publisher.formats.work import Work, read_split
 from publisher.ledger.conservation import check_conservation, outcome_counts, reason_counts
 from publisher.ledger.lane_result import Count, LaneResult
 from publisher.model.arrays import Int64Array
 from publisher.model.change import TALLY, Outcome
 from publisher.planning.lane import LanePlanner, PlanResult
-from publisher.sources.record_packing import PIECE_SCHEMA, pack
-from publisher.sources.work import Work, read_split
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import plan_all, read_all, results_of, work_of
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.errors import FatalError, InternalError
+from publisher.formats.columns.record_batches import batch
 from publisher.ledger import records, table_writer, tables
 from publisher.ledger.lane_result import Count, LaneResult
 from publisher.ledger.lane_writer import LaneSpace, LaneWriter
@@ -23,7 +24,6 @@ from publisher.ledger.run_reader import RunReader
 from publisher.ledger.tables import ARRIVAL_COLUMNS, DOCUMENTS, RECORDS, TABLES
 from publisher.model.change import Change, Object, Outcome, Position, Reason
 from publisher.reports.selectors import at_position
-from publisher.sources.columns.record_batches import batch
 from tests.support.plan_results import Decision, Document, batch_of_documents, outcomes_of
 from tests.support.planning import DEPT, USR, USR_2, Event, log
 from tests.support.task_runs import planned_reader

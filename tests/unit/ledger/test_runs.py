@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from publisher.errors import FatalError, UsageError
+from publisher.formats.record_packing import KEYS, unpack
+from publisher.formats.work import Work
 from publisher.ledger import runs, storage
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.durable import write_durably
@@ -23,8 +25,6 @@ from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER
 from publisher.ledger.tables import TABLES
 from publisher.runs.plan_lane import plan_lane
-from publisher.sources.record_packing import KEYS, unpack
-from publisher.sources.work import Work
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of

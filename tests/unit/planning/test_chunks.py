@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from publisher.formats.record_packing import KEYS, unpack
+from publisher.formats.work import Work
 from publisher.ledger.lane_writer import LaneSpace
 from publisher.ledger.object_states import StatesBefore
 from publisher.ledger.tables import LOOKUPS, RECORDS
@@ -29,8 +31,6 @@ from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.runs.plan_lane import plan_lane
-from publisher.sources.record_packing import KEYS, unpack
-from publisher.sources.work import Work
 from publisher.xds.document import DocumentOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import PlanCase, cases

@@ -8,10 +8,10 @@ import pytest
 
 from publisher.cli.output import stories_text
 from publisher.errors import UsageError
+from publisher.formats.files.options import SnapshotOptions
+from publisher.formats.registry import FORMATS
 from publisher.reports.explain import RecordStory, explain
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
 from tests.support.followed_jobs import FILES, load_settings, write_file
 from tests.support.local_engine import EngineSwitch

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
+from publisher.formats.columns.record_batches import Place, nameless, tally
 from publisher.model.change import Outcome, Reason
 from publisher.reports.changes import in_order
-from publisher.sources.columns.record_batches import Place, nameless, tally
 from tests.golden.test_classes import JOB
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row, csv_text, event

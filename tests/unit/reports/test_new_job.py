@@ -20,8 +20,8 @@ from publisher.config.compose_job_file import (
 )
 from publisher.config.job_file import load_to_publish
 from publisher.errors import InternalError
+from publisher.formats.registry import FORMATS
 from publisher.resources import resource
-from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import event, write
 
 EVENT_LOG = (

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, ModifyAssociation, Objects, part_files, read_files
 from publisher.errors import FatalError
+from publisher.formats.migration import Migration
 from publisher.ledger.conservation import RunReport
 from publisher.runs import migrate as migrating
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.migration import Migration
 from tests.support.compared_classes import (
     Rows,
     expected_objects,

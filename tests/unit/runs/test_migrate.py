@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.errors import PublisherError, UsageError
+from publisher.formats.migration import Migration
 from publisher.ledger.conservation import RunReport
 from publisher.runs import migrate as migrating
 from publisher.runs import run as spine
 from publisher.runs.migrate import RESUMED
-from publisher.sources.migration import Migration
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
-from tests.unit.sources.triggerless import test_live_tables as live
+from tests.unit.formats.triggerless import test_live_tables as live
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 

@@ -16,6 +16,7 @@ from publisher.consumer import Objects, part_files, read_files
 from publisher.dispatch.refusals import Refusal
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
+from publisher.formats.migration import Migration
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import RetriedRecord
@@ -30,7 +31,6 @@ from publisher.runs.rehearse import rehearse
 from publisher.runs.repair import repair
 from publisher.runs.replay import replay
 from publisher.runs.verify import VerifyRequest
-from publisher.sources.migration import Migration
 from tests.support import compared_jobs, event_log_files
 from tests.support.compared_jobs import kinds_and_keys, table_row, write_job, write_table
 from tests.support.followed_jobs import (

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from publisher.errors import UnreachableError
+from publisher.formats.record_packing import KEYS, unpack
+from publisher.formats.work import Work
 from publisher.ledger.lane_writer import LaneSpace, LaneWriter
 from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import Answers, NoDatabase
 from publisher.runs.plan_lane import LanePlan, plan_lane
-from publisher.sources.record_packing import KEYS, unpack
-from publisher.sources.work import Work
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from publisher.sources.linkexpress.options import ByteOrder
+from publisher.formats.linkexpress.options import ByteOrder
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, UPDATE
 from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited_text, image
 from tests.support.dispatch_queue_files import jack as queue_jack

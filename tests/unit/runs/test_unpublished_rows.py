@@ -9,9 +9,9 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
+from publisher.formats.migration import Migration
 from publisher.runs.migrate import migrate
 from publisher.runs.publish import publish as publish_job
-from publisher.sources.migration import Migration
 from tests.support.compared_jobs import Row, publish, table_row, write_job, write_table
 from tests.support.local_engine import EngineSwitch
 from tests.support.retried_rejects import export_all, invoke, retry

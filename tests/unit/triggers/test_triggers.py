@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from publisher.cli.main import cli
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
+from publisher.formats.columns.object_names import split_name
 from publisher.model.keys import KeyProblem, format_key, parse
-from publisher.sources.columns.object_names import split_name
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.triggers.model import literal, object_name, written_name
 

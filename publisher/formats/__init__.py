@@ -1,0 +1,1 @@
+"""The source formats, each behind the contract of ``publisher.formats.contract``."""

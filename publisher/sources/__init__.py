@@ -1,1 +1,0 @@
-"""The source formats, each behind the contract of ``publisher.sources.contract``."""
