@@ -308,13 +308,13 @@ class Settings:
         return JobCatalogue(self.tables)
 
     def for_replay(self, format_: str | None = None) -> Settings:
-        """These settings with one source: that of ``format_`` or the only one.
+        """These settings with one source, which reads files: that of ``format_`` or the only one.
 
         Raises ``UsageError`` if the choice is ambiguous.
         """
         candidates = [source for source in self.sources if format_ in (None, source.format)]
         if len(candidates) == 1:
-            return replace(self, sources=tuple(candidates))
+            return replace(self, sources=(replace(candidates[0], table=None),))
         if not candidates:
             wanted = f" of format {format_}" if format_ else ""
             raise UsageError(f"the job file has no source{wanted}; add one, or leave -c out")

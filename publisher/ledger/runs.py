@@ -218,9 +218,15 @@ class LedgerRun:
             files += [lane.part for lane in lanes if is_own]
         sync([*files, *(path.parent for path in files)])
         self._insert(manifest, lanes if is_small else None)
-        for folder in (self.staging, documents / DOCUMENT_STAGING) if is_own else (self.staging,):
-            shutil.rmtree(folder, ignore_errors=True)
+        self.remove_staging(manifest)
         return replace(self, rows=[replace(lane, documents=documents) for lane in lanes])
+
+    def remove_staging(self, manifest: Manifest) -> None:
+        """Removes what tasks have staged for a committed run; a start that was killed leaves it."""
+        documents = self.documents(manifest)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        if self.owns(documents):
+            shutil.rmtree(documents / DOCUMENT_STAGING, ignore_errors=True)
 
     def _place_files(self, lane: LaneRows, documents: Path, *, is_own: bool) -> LaneRows:
         """Moves the files of a lane to their places; writes those of a lane in memory."""

@@ -119,6 +119,7 @@ class Job:
     def _finish_run(self, ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
         from publisher.runs.run import find_sent, send
 
+        ledger_run.remove_staging(manifest)
         dispatcher = self.sink.dispatcher(manifest.run)
         find = find_sent if dispatcher.has_run(manifest) else send
         sent = find(ledger_run, manifest, dispatcher)

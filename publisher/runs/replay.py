@@ -107,6 +107,7 @@ def replay(
             elif dispatcher.has_run(manifest):
                 report = build_report(manifest, ledger_run, "already published", dispatcher)
             else:
+                ledger_run.remove_staging(manifest)
                 report = send(ledger_run, manifest, dispatcher).report
             storage.close(ledger_run.folder)
             return report
@@ -145,7 +146,7 @@ def _request(
     paths = tuple(
         path.absolute() for path in source.reader.files(snapshots)
     )  # executors work elsewhere
-    source = replace(source, snapshots=paths, table=None)
+    source = replace(source, snapshots=paths)
     described = map(source.descriptor.description_of, paths)
     digests = [digest_of_files([*paths, *(path for path in described if path is not None)])]
     if source.comparison is not None and source.comparison.earlier_files:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +23,6 @@ from publisher.formats.contract import Context, PreparedSource
 from publisher.model.change import TALLY, EventType, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.runs.prepare import prepare_context
-from publisher.runs.relate_groups import read_here
 
 RECORDS = 100
 """Number of records in a sample."""
@@ -74,8 +73,9 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
         prepared = _prepare(source, resources, stack, folder / "state")
         catalogue = resources.catalogue_of(source.format, source.reader.tables())
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
-        readers = read_here(prepared, context, folder / "rows", stack)
-        for record in _first(chain.from_iterable(readers), limit):
+        numbers = range(len(prepared.splits))  # each as if it were the whole input
+        batches = (batch for number in numbers for batch in prepared.read(number, context))
+        for record in _first(batches, limit):
             _add(sample, record, prepared.source.position_text)
     return sample
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from publisher.dispatch.kafka import lane_sender
+from publisher.dispatch.kafka import lane_sender, run_sender
 from publisher.dispatch.kafka.lane_sender import LaneSender
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments, sizes
+from publisher.dispatch.kafka.size_limits import survey_run
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import read_records
+from publisher.dispatch.refusals import DispatchRecord, read_records
 from publisher.errors import FatalError
 from publisher.ledger.runs import LedgerRun
 from publisher.runs import run as spine
@@ -147,19 +149,37 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     assert kept["reasons"] == entries.reasons == {"rejected": {"too-large": 1}}
 
 
-def test_what_the_broker_refuses_after_all_fails_the_lane(kafka: Topics, tmp_path: Path) -> None:
+@pytest.fixture
+def lowers_limit(kafka: Topics, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Lowers the limit of a topic to 10,000 bytes as soon as the documents of a run were measured."""
+
+    def lower(topic: str) -> None:
+        def survey_first(*given: Any) -> DispatchRecord:
+            record = survey_run(*given)
+            kafka.alter(topic, max_message_bytes=10_000)
+            return record
+
+        monkeypatch.setattr(run_sender, "survey_run", survey_first)
+
+    return lower
+
+
+def test_what_the_broker_refuses_after_all_fails_the_lane(
+    kafka: Topics,
+    tmp_path: Path,
+    lowers_limit: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     topic = kafka.make(max_message_bytes=20_000)
     planned = with_one_of(15_000)
     ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
-    with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
-    kafka.alter(topic, max_message_bytes=10_000)
-    for _ in range(2):
-        with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
-            dispatch_run(sink, ledger_run, manifest)
-        assert not sink.has_run(manifest)
+    lowers_limit(topic)
+    with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
+        dispatch_run(sink, ledger_run, manifest)
+    assert not sink.has_run(manifest)
     assert len(kafka.read(topic)) == 1_000
+    monkeypatch.undo()
     kafka.alter(topic, max_message_bytes=20_000)
     dispatch_run(sink, ledger_run, manifest)
     found = kafka.read(topic)
@@ -167,16 +187,32 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(kafka: Topics, tmp_pat
     assert len(found) == 2_000
 
 
+def test_a_lower_limit_refuses_what_was_not_sent_before(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(max_message_bytes=20_000)
+    planned = with_one_of(15_000)
+    planned[500] = replace(planned[500], text="y" * 15_000)
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
+    kafka.alter(topic, max_message_bytes=10_000)
+    dispatch_run(sink, ledger_run, manifest)
+    (record,) = read_records(ledger_run.texts())
+    assert [refusal.document for refusal in record.refusals] == [1_500]
+    assert len(kafka.read(topic)) == 1_999
+
+
 def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
-    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Topics,
+    tmp_path: Path,
+    lowers_limit: Callable[[str], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The producer takes no further record of the transaction, and says only that its state is wrong."""
     topic = kafka.make(max_message_bytes=20_000)
     ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(15_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
-    with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
-    kafka.alter(topic, max_message_bytes=10_000)
+    lowers_limit(topic)
     batches = LaneSender._batches
 
     def wait_for_refusal(sender: LaneSender, start: int) -> Iterator[Batch]:

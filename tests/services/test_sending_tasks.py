@@ -63,8 +63,9 @@ def assert_nothing_doubled(kafka: Topics, topic: str, lanes: list[list[str]]) ->
 
 
 def test_an_error_of_a_lane_is_the_programs_own(
-    kafka: Topics, engine: SparkEngine, tmp_path: Path
+    kafka: Topics, engine: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("publisher.ledger.runs.RECORDS_OF_SMALL_RUN", 5)  # its lanes are files
     ledger_run, manifest = commit_run(tmp_path / "ledger", [documents(10), documents(10, first=11)])
     topic = kafka.make()
     sink = dispatcher(kafka, topic)

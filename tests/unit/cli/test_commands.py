@@ -132,3 +132,16 @@ def test_retry_reports_rows_as_json(directory: Path) -> None:
     retried = program("retry", "-c", "job.toml", "--json")
     assert retried.exit_code == 0, retried.stderr
     assert json.loads(retried.stdout) == [{"source": "hr", "table": "log", "rows": 1}]
+
+
+def test_files_are_read_with_the_job_of_a_table(directory: Path) -> None:
+    publish_live(directory)
+    Path("hr.db").unlink()
+    inspected = program("inspect", "log.csv", "-c", "job.toml")
+    assert inspected.exit_code == 0, inspected.stderr
+    assert [json.loads(line)["position"] for line in inspected.stdout.splitlines()] == [
+        "1",
+        "2",
+        "3",
+    ]
+    assert program("replay", "log.csv", "-c", "job.toml", "--to", "again").exit_code == 0
