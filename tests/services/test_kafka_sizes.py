@@ -174,6 +174,8 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     planned = with_one_of(15_000)
     ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
     lowers_limit(topic)
     with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
         dispatch_run(sink, ledger_run, manifest)
@@ -212,6 +214,8 @@ def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
     topic = kafka.make(max_message_bytes=20_000)
     ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(15_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
     lowers_limit(topic)
     batches = LaneSender._batches
 

@@ -29,7 +29,7 @@ JOB = """
 transaction_size = 10_000
 transaction_ms = 10_000
 [dispatch.kafka]
-"transaction.timeout.ms" = "3000"
+"transaction.timeout.ms" = "6000"
 "batch.num.messages" = "20"  # sends slowly enough to be stopped
 "max.in.flight.requests.per.connection" = "1"
 [run]

@@ -80,7 +80,10 @@ def test_an_error_of_a_lane_is_the_programs_own(
     lost.prepare(manifest.run)
     with pytest.raises(FatalError) as caught:
         lost.dispatch(ledger_run, manifest, report(ledger_run, manifest))
-    message = f"{part}: No such file or directory: restore it, or publish again"
+    message = (
+        f"{part} of the ledger cannot be read ([Errno 2] No such file or directory: '{part}'): "
+        "restore it from a copy, or publish again"
+    )
     assert caught.value.message == message
     assert not sink.has_run(manifest)
     part.write_bytes(content)
