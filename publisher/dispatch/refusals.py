@@ -81,7 +81,7 @@ class DispatchRecord:
 
     def write(self, run: LedgerRun, sink: str) -> None:
         """Stores the record durably with the run if it has or replaces refusals; without them the next start
-        finds none again.
+        measures what is not sent yet again.
 
         ``sink`` identifies the sink."""
         name = _name_of(sink)

@@ -228,6 +228,22 @@ class LedgerRun:
         if self.owns(documents):
             shutil.rmtree(documents / DOCUMENT_STAGING, ignore_errors=True)
 
+    def check_files(self, manifest: Manifest) -> None:
+        """Raises ``FatalError`` if a file of a lane is missing, so that nothing is sent of such a run.
+
+        A directory that gets the documents has them in their places or, until they are sent, in its staging
+        folder."""
+        documents = self.documents(manifest)
+        for lane in self.lanes(manifest):
+            places = [(path, path) for path in lane.files]
+            if lane.tables is None or not self.owns(documents):
+                places.append((lane.part, documents / DOCUMENT_STAGING / lane.part.name))
+            for path, staged in places:
+                if not path.exists() and not staged.exists():
+                    raise FatalError(
+                        f"{path} of run {manifest.run} is missing: restore it from a copy, or publish again"
+                    )
+
     def _place_files(self, lane: LaneRows, documents: Path, *, is_own: bool) -> LaneRows:
         """Moves the files of a lane to their places; writes those of a lane in memory."""
         if lane.tables is not None:

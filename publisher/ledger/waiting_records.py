@@ -1,4 +1,4 @@
-"""The ids of the waiting records of a recovery, as sorted digests on disk, marked if the sink has them.
+"""The ids of the waiting records of a recovery, as sorted digests, marked if the sink has them.
 
 A digest has 63 bits.  If two ids have equal digests, both are marked; at worst an object is marked as
 recovered although the sink does not have it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from publisher.ledger.lane_rows import LaneRows
 from publisher.ledger.records import PositionText
 from publisher.ledger.tables import RECORDS
 from publisher.model.change import Object, Position
-from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, ids_in
+from publisher.model.sorted_ids import Ids, find_ids, sort_distinct
 
 _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
 _BITS = (1 << 63) - 1
@@ -36,18 +35,13 @@ class WaitingIds:
         self._marked = np.zeros(len(ids), bool)
 
     @classmethod
-    def gather(
-        cls, lanes: Iterable[LaneRows], texts: Sequence[PositionText | None], folder: Path
-    ) -> WaitingIds:
-        """Gathers the ids of all records of a run that belong to objects, in files of ``folder``.
+    def gather(cls, lanes: Iterable[LaneRows], texts: Sequence[PositionText | None]) -> WaitingIds:
+        """Gathers the ids of all records of a run that belong to objects.
 
         ``texts`` format the positions of each source, ``None`` if ids differ between runs.
         """
-        gatherer = IdGatherer(folder, "waiting")
-        for lane in lanes:
-            for batch in _batches(lane, texts):
-                gatherer.add(batch.records[batch.records != _NAMELESS])
-        return cls(_ids_of(gatherer, folder))
+        batches = (batch for lane in lanes for batch in _batches(lane, texts))
+        return cls(_distinct(batch.records[batch.records != _NAMELESS] for batch in batches))
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -66,27 +60,19 @@ class WaitingIds:
 
 
 def find_documents(
-    lane: LaneRows,
-    texts: Sequence[PositionText | None],
-    waiting: WaitingIds,
-    folder: Path,
+    lane: LaneRows, texts: Sequence[PositionText | None], waiting: WaitingIds
 ) -> frozenset[int]:
     """Finds the documents of a lane that the sink may have already: all those of an object if the sink has
-    one of its records, or if the id of one of its records differs between runs.
-
-    ``folder`` is for temporary files."""
-    gatherer = IdGatherer(folder, f"objects-{lane.lane}")
-    for batch in _batches(lane, texts):
-        is_possible = (batch.records == _NAMELESS) | waiting.find(batch.records)
-        gatherer.add(batch.objects[is_possible])
-    objects = _ids_of(gatherer, folder)
-    if not len(objects):
-        return frozenset()
-    numbers = [
-        np.unique(batch.documents[(find_ids(objects, batch.objects) >= 0) & (batch.documents >= 0)])
+    one of its records, or if the id of one of its records differs between runs."""
+    objects = _distinct(
+        batch.objects[(batch.records == _NAMELESS) | waiting.find(batch.records)]
         for batch in _batches(lane, texts)
-    ]
-    return frozenset(np.unique(np.concatenate(numbers)).tolist())
+    )
+    numbers = _distinct(
+        batch.documents[(find_ids(objects, batch.objects) >= 0) & (batch.documents >= 0)]
+        for batch in _batches(lane, texts)
+    )
+    return frozenset(numbers.tolist())
 
 
 def last_segment(record_id: str) -> str:
@@ -143,6 +129,6 @@ def _digest(text: str) -> int:
     return int.from_bytes(digest) & _BITS or 1
 
 
-def _ids_of(gatherer: IdGatherer, folder: Path) -> Ids:
-    file = gatherer.close()
-    return np.zeros(0, np.int64) if file is None else ids_in(file, folder)
+def _distinct(ids: Iterable[Ids]) -> Ids:
+    """Sorts the distinct ids of some arrays."""
+    return sort_distinct(np.concatenate([np.zeros(0, np.int64), *ids]))

@@ -144,8 +144,9 @@ def send(
     seconds: Mapping[str, float] = _NO_SECONDS,
     engine: EngineUse | None = None,
 ) -> SentRun:
-    """Sends the documents of a planned run that the sink does not have yet."""
+    """Sends the documents of a planned run that the sink does not have yet, if all its files are there."""
     started = time.monotonic()
+    ledger_run.check_files(manifest)
     # without refusals: the dispatcher may find some now, and adds them itself
     report = _report_plan(manifest, ledger_run, "published", dispatcher, seconds, engine)
     refusals = dispatcher.dispatch(ledger_run, manifest, report)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -47,11 +45,9 @@ class Recovery:
             return
         texts = [self.texts[source.name] for source in manifest.sources]
         rows = ledger_run.lanes(manifest)
-        with TemporaryDirectory(prefix="recovery-", dir=ledger_run.root) as name:
-            folder = Path(name)
-            waiting = WaitingIds.gather(rows, texts, folder)
-            find_records(topics, names, waiting)
-            lanes = {lane.lane: find_documents(lane, texts, waiting, folder) for lane in rows}
+        waiting = WaitingIds.gather(rows, texts)
+        find_records(topics, names, waiting)
+        lanes = {lane.lane: find_documents(lane, texts, waiting) for lane in rows}
         RecoveredDocuments(manifest.plan, lanes).write(ledger_run)
 
 

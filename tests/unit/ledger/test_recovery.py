@@ -45,10 +45,10 @@ def recover(
 ) -> tuple[int, RecoveredDocuments]:
     """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
     run, manifest = planned
-    rows, folder = run.lanes(manifest), run.root / "ids"
-    waiting = WaitingIds.gather(rows, texts, folder)
+    rows = run.lanes(manifest)
+    waiting = WaitingIds.gather(rows, texts)
     waiting.mark(map(last_segment, ids))
-    lanes = {lane.lane: find_documents(lane, texts, waiting, folder) for lane in rows}
+    lanes = {lane.lane: find_documents(lane, texts, waiting) for lane in rows}
     return len(waiting), RecoveredDocuments(manifest.plan, lanes)
 
 

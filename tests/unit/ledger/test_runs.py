@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from publisher.dispatch.files import FileDispatcher
 from publisher.errors import FatalError, UsageError
 from publisher.formats.record_packing import KEYS, unpack
 from publisher.formats.work import Work
@@ -25,6 +26,7 @@ from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER
 from publisher.ledger.tables import TABLES
 from publisher.runs.plan_lane import plan_lane
+from publisher.runs.run import send
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
@@ -184,6 +186,31 @@ def test_a_staged_file_that_was_lost_is_noticed(
     with pytest.raises(FatalError, match=name):
         planned.commit(manifest)
     assert run.ledger_run.manifest() is None
+
+
+@pytest.mark.parametrize("rows", [100, -1])
+def test_a_run_that_lost_a_file_after_its_commit_is_not_sent(
+    tmp_path: Path, work: Work, is_small: bool, rows: int
+) -> None:
+    """A document file counts in the staging folder of the directory as well as in its place."""
+    run = Run(tmp_path / "out", work, rows)
+    manifest = run.commit()
+    dispatcher = FileDispatcher(run.folder, identity=manifest.run)
+    dispatcher.prepare(manifest.run)
+    for name in run.files():
+        if name.endswith((".xds", ".parquet")):
+            (path,) = run.folder.rglob(name)
+            content = path.read_bytes()
+            path.unlink()
+            with pytest.raises(FatalError, match=rf"{name} of run a1 is missing: restore it"):
+                send(run.ledger_run, manifest, dispatcher)
+            assert not list(run.folder.glob("part-*"))
+            path.write_bytes(content)
+    staged, place = run.folder / DOCUMENT_STAGING / PARTS[0], run.folder / PARTS[0]
+    staged.replace(place)
+    send(run.ledger_run, manifest, dispatcher)
+    assert dispatcher.has_run(manifest)
+    assert sorted(path.name for path in run.folder.glob("part-*")) == PARTS
 
 
 def test_all_that_a_run_needs_is_synced_before_its_row_appears(
